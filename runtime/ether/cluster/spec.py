@@ -24,7 +24,7 @@ from ether_broker.journal.location import default_journal
 from ether_broker.limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.endpoint import check_endpoint
+from ether_broker.transport.endpoint import check_endpoint, is_exposed
 
 __all__ = [
     "DRAIN",
@@ -365,7 +365,6 @@ def _reference(cls: type) -> str:
 
 def _check_advertised(name: str, bind: str | None) -> None:
     from ether_broker.discovery.advert import MAX_LABEL
-    from ether_broker.transport.endpoint import is_exposed
 
     if bind is None or not is_exposed(bind):
         now = "it has none" if bind is None else f"{bind} is for this machine only"

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
+from ether_broker.clock import SystemClock
 from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.backlog import Backlog
+from ether_broker.transport.refusal_log import RefusalLog
+from ether_broker.transport.zeromq.server import ZmqServer
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
@@ -21,8 +25,6 @@ if TYPE_CHECKING:
     from ether_broker.journal.journal import Journal
     from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
-    from ether_broker.transport.backlog import Backlog
-    from ether_broker.transport.refusal_log import RefusalLog
     from ether_broker.transport.zeromq.curve_server import CurveGuard
 
 __all__ = ["EmbeddedBroker"]
@@ -59,8 +61,6 @@ class EmbeddedBroker:
         # Imported here: a runtime that joins a bus needs none of it.
         from ether_actors.supervisor.supervisor import Supervisor
         from ether_actors.supervisor.supervisor_actor import TAP_INTERVAL, SupervisorActor
-        from ether_broker.clock import SystemClock
-        from ether_broker.transport.zeromq.server import ZmqServer
 
         clock = SystemClock()
         with _no_collection():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -14,12 +14,10 @@ from ether.review.plan import ReviewTask
 from ether.review.progress import Progress
 from ether.review.scout.findings.truncation import shorten
 from ether.review.scout.summary import Group, summarise
+from ether.runtime import Runtime
+from ether_actors.task.handle import Handle
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InternalError
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
-    from ether_actors.task.handle import Handle
 
 __all__ = ["groups_of", "reduce_outcomes", "run_tasks"]
 

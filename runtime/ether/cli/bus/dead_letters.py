@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,13 +15,11 @@ from ether.cli.common.exit_code import ExitCode, code_of_status
 from ether.cli.common.options import TimeoutOption, settings_of, with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether.dead_letter import DeadLetterView
+from ether.runtime import Runtime
 from ether_broker.dead_letters import Reason
+from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
-
-if TYPE_CHECKING:
-    from ether.dead_letter import DeadLetterView
-    from ether.runtime import Runtime
-    from ether_broker.envelope.response import Response
 
 __all__ = ["group"]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,16 +19,14 @@ from ether.cli.common.connection import any_bus, pause
 from ether.cli.common.exit_code import code_of_status
 from ether.cli.common.options import TimeoutOption, settings_of, with_options
 from ether.cli.common.output import Output
+from ether.runtime import Runtime
 from ether.text_io.terminal import say
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.response import Response
 from ether_broker.errors import EtherError, NameTaken, UsageError, nearest
 from ether_broker.wire.codec import id_bytes
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
-    from ether_broker.envelope.response import Response
 
 __all__ = ["FREE_OPTIONS", "delegate", "execute"]
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ether.cli.common.output import Format, Output, seconds
 from ether.text_io.terminal import console, is_drawn, say
+from ether_actors.task.handle import Handle
 from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import WaitTimeout
 from ether_broker.text import json_text, one_line, printable
-
-if TYPE_CHECKING:
-    from ether_actors.task.handle import Handle
-    from ether_broker.envelope.response import Response
 
 __all__ = ["follow", "print_outcome", "record"]
 

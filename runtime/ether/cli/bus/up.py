@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,12 +15,9 @@ from ether.cli.common.listening import is_listening
 from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cluster.file_schema import ClusterSection
-from ether.cluster.spec import DRAIN
+from ether.cluster.spec import DRAIN, ClusterSpec, agent_specs
 from ether_broker.errors import AddressInUse, UsageError
 from ether_broker.transport.endpoint import default_endpoint
-
-if TYPE_CHECKING:
-    from ether.cluster.spec import ClusterSpec
 
 __all__ = ["node", "up"]
 
@@ -91,7 +88,6 @@ def node(
     """
     from ether.cli.common.agent_loader import load_agent
     from ether.cluster.node_main import serve
-    from ether.cluster.spec import agent_specs
 
     for text in agents:
         load_agent(text)

@@ -7,14 +7,12 @@ import sys
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ether.cluster.spec import AgentSpec
+from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.composable_adapter import is_agent
 from ether_broker.errors import InvalidSpec, nearest
-
-if TYPE_CHECKING:
-    from ether_actors.agent.composable import ComposableAgent
 
 __all__ = ["load_agent"]
 

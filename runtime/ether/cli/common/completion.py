@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ether.cli.common.bus_options import BusAddress
+from ether.cli.common.connection import joined
+from ether.runtime import Runtime
 from ether_broker.errors import EtherError
 from ether_broker.transport.endpoint import LAN
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
 
 __all__ = ["complete_agents", "complete_capabilities"]
 
@@ -32,9 +32,6 @@ def complete_capabilities() -> list[str]:
 
 
 def _ask(names: Callable[[Runtime], Iterable[str]]) -> list[str]:
-    from ether.cli.common.bus_options import BusAddress
-    from ether.cli.common.connection import joined
-
     connect = os.environ.get("ETHER_CONNECT")
     if connect is not None and connect.startswith(LAN):  # to look for it would take longer than anybody waits
         return []

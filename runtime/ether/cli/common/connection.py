@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ether.cli.common.bus_options import BusAddress, BusOptions
 from ether.cli.common.listening import is_listening, others
+from ether.runtime import Runtime
 from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
-
-if TYPE_CHECKING:
-    from ether.cli.common.bus_options import BusAddress, BusOptions
-    from ether.runtime import Runtime
 
 __all__ = ["any_bus", "embedded", "joined", "pause", "wait_for"]
 
@@ -58,7 +56,6 @@ def joined(
         NodeRefused: the broker does not let us in; NameTaken: another node has that name.
     """
     url = wait_for(bus, wait)
-    from ether.runtime import Runtime
 
     keys, server_key, limit = bus.keys, bus.server_key, _PATIENCE if patience is None else patience
     if name is not None and keys is not None:
@@ -111,7 +108,6 @@ def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
         InvalidSpec: one of them cannot be imported or started.
     """
     from ether.cli.common.agent_loader import load_agent
-    from ether.runtime import Runtime
 
     classes = [load_agent(text) for text in agents]
     with Runtime(drain=0.0) as bus:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ether.cli.common.bus_options import BusAddress
+from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.listening import is_listening
 from ether.cli.common.options import with_options
@@ -21,8 +23,6 @@ from ether_broker.errors import BrokerUnavailable, JournalLocked, JournalUnavail
 from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ether_broker.journal.journal import Removed
     from ether_broker.journal.sqlite.verify import Verification
 
@@ -163,7 +163,6 @@ def _ask(bus: BusAddress, older_than: float, identity: str | None) -> Removed:
         JournalUnavailable: it could not, or has another journal or none.
         EtherError: as `joined`.
     """
-    from ether.cli.common.connection import joined
     from ether_broker.journal.journal import Removed
 
     with joined(bus) as found:

@@ -22,7 +22,7 @@ from ether.cli.common.listening import is_listening
 from ether.cli.common.output import seconds
 from ether.cli.setup.versions import LIBRARIES
 from ether.version import installed_version
-from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey
+from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey, MissingExtra
 from ether_broker.transport.endpoint import LAN, default_endpoint, prepare_endpoint
 
 __all__ = ["Check", "CheckResult", "checks"]
@@ -173,7 +173,6 @@ def clock() -> Check:
 def lan() -> Check:
     """Whether buses of the local network can be found, and ours be advertised."""
     from ether_broker.discovery.browser import browse
-    from ether_broker.errors import MissingExtra
 
     try:
         from ether_broker.discovery.addresses import own_addresses

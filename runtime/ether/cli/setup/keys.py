@@ -12,6 +12,7 @@ import typer
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether_broker.errors import InvalidKey
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
@@ -84,7 +85,6 @@ def allow(
     out: Output,
 ) -> None:
     """Let a key in, as one node name or a pattern of them. A running broker takes it up at once."""
-    from ether_broker.errors import InvalidKey
     from ether_broker.security.keys import PublicKey
 
     keyring = _keyring(keys)

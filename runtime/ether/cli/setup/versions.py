@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from ether.version import __version__, installed_version
+from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
 
 __all__ = ["LIBRARIES", "versions"]
 
@@ -17,8 +18,6 @@ LIBRARIES: Final = ("msgpack", "ormsgpack", "pydantic", "pykka", "pyyaml", "pyzm
 def versions() -> dict[str, str]:
     """{what: its version}; Ether first."""
     import zmq
-
-    from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
 
     return {
         "ether": __version__,

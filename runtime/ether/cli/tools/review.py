@@ -17,11 +17,11 @@ from ether.cli.common.connection import joined
 from ether.cli.common.discover_option import CONNECT, DISCOVER
 from ether.cli.common.options import settings_of, with_options
 from ether.cli.common.output import Output
+from ether.runtime import Runtime
 from ether_broker.errors import UsageError, choice
 
 if TYPE_CHECKING:
     from ether.review.scout.explore import PassName
-    from ether.runtime import Runtime
 
 __all__ = ["review"]
 

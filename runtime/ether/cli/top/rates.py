@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
+from ether.runtime import Runtime
 
 __all__ = ["AgentReading", "Reading", "Sample"]
 

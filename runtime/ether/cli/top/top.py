@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -17,13 +17,11 @@ from ether.cli.common.connection import joined
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output, seconds
 from ether.cli.top.rates import Reading, Sample
+from ether.runtime import Runtime
 from ether.text_io.terminal import is_drawn
 from ether_broker.errors import EtherError
 from ether_broker.text import printable
 from ether_broker.transport.endpoint import default_endpoint
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
 
 __all__ = ["top"]
 
