@@ -18,8 +18,8 @@ from typer.core import TyperGroup
 from ether.cli.bus import agents, dead_letters, delegate, discover, leases, up
 from ether.cli.common.discover_option import with_lan_urls
 from ether.cli.common.exit_code import ExitCode, code_of_error
-from ether.cli.common.options import FormatOption, GlobalOptions, settings_of
-from ether.cli.common.output import Format
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Format, Output
 from ether.cli.journal import log, trace
 from ether.cli.setup import doctor, keys, schema, version
 from ether.cli.tools import bench, review, soak, torture
@@ -58,7 +58,7 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             raise typer.Exit(ExitCode.PIPE) from None
         except (EtherError, OSError) as error:
-            _say(error, settings_of(ctx))
+            _say(error, output_of(ctx))
             raise typer.Exit(code_of_error(error)) from None
         except Exception as error:
             if hasattr(error, "format_message"):
@@ -68,11 +68,11 @@ class Commands(TyperGroup):
             raise typer.Exit(ExitCode.SOFTWARE) from None
 
 
-def _say(error: EtherError | OSError, settings: GlobalOptions) -> None:
-    if settings.debug:
+def _say(error: EtherError | OSError, out: Output) -> None:
+    if out.debug:
         say("".join(traceback.format_exception(error)).rstrip())
     code, message, retryable = _describe(error)
-    if settings.format is Format.TEXT:
+    if out.is_text:
         say(f"ether: {code}: {message}")
     else:
         fields = {"code": code, "message": message, "retryable": retryable, "exit_code": code_of_error(error)}
@@ -133,7 +133,7 @@ def main(
     ] = False,
 ) -> None:
     """Take the global options."""
-    ctx.obj = GlobalOptions(output_format or Format.TEXT, quiet=quiet, debug=debug)
+    ctx.obj = Output(output_format or Format.TEXT, quiet=quiet, debug=debug)
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
     log_to_stderr(level)
     if ctx.invoked_subcommand is None:

@@ -17,7 +17,7 @@ from ether.cli.common.bus_options import AgentClassesOption, BusOptions
 from ether.cli.common.completion import complete_agents, complete_capabilities
 from ether.cli.common.connection import any_bus, pause
 from ether.cli.common.exit_code import code_of_status
-from ether.cli.common.options import TimeoutOption, settings_of, with_options
+from ether.cli.common.options import TimeoutOption, with_options
 from ether.cli.common.output import Output
 from ether.runtime import Runtime
 from ether.text_io.terminal import say
@@ -150,7 +150,7 @@ def _run(ctx: typer.Context, whom: Mapping[str, Any], work: Work, bus: BusOption
             pause()
         response = follow(found.delegate(**arguments), out, stream=work.stream)
         declared = _declared(found, whom["capability"], response) if response.unexpected_fields else set()
-    print_outcome(response, out, debug=settings_of(ctx).debug)
+    print_outcome(response, out)
     if out.is_text:
         _hint(ctx, response, declared)
     raise typer.Exit(code_of_status(response.status))

@@ -109,7 +109,7 @@ def record(response: Response) -> dict[str, Any]:
     return {**told, **fields}
 
 
-def print_outcome(response: Response, out: Output, *, debug: bool = False) -> None:
+def print_outcome(response: Response, out: Output) -> None:
     """Print a terminal response: its data on stdout, how it went on stderr."""
     if not out.is_text:
         out.value(record(response))
@@ -123,7 +123,7 @@ def print_outcome(response: Response, out: Output, *, debug: bool = False) -> No
         summary = f": {one_line(response.summary, _REASON)}" if response.summary else ""
         out.note(f"{_head(response)}{summary}")
     else:
-        for line in _reasons(response, debug=debug):
+        for line in _reasons(response, debug=out.debug):
             say(line)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from inspect import Parameter
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -26,11 +26,9 @@ from ether.cli.common.output import Format, Output
 
 __all__ = [
     "FormatOption",
-    "GlobalOptions",
     "SettingsOptions",
     "TimeoutOption",
     "output_of",
-    "settings_of",
     "with_options",
 ]
 
@@ -69,28 +67,13 @@ class SettingsOptions:
         return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptions:
-    """The options that stand before every subcommand."""
-
-    format: Format = Format.TEXT
-    quiet: bool = False
-    debug: bool = False
-
-
-def settings_of(ctx: typer.Context) -> GlobalOptions:
-    """The global options of a command's run."""
-    found = ctx.find_object(GlobalOptions)
-    return found if found is not None else GlobalOptions()
-
-
 def output_of(ctx: typer.Context, output_format: Format | None = None) -> Output:
     """Where a command prints: its own `-o` counts more than the one before the command's name."""
-    settings = settings_of(ctx)
+    found = ctx.find_object(Output) or Output()
     if output_format is not None:
-        # An error is said in the format of the command, and the root's settings are where it looks.
-        ctx.find_root().obj = settings = replace(settings, format=output_format)
-    return Output(settings.format, verbose=not settings.quiet)
+        # An error is said in the format of the command, and the root's object is where it looks.
+        ctx.find_root().obj = found = replace(found, format=output_format)
+    return found
 
 
 def with_options(command: Command) -> Command:
@@ -106,16 +89,16 @@ def with_options(command: Command) -> Command:
     for name, parameter in inspect.signature(command).parameters.items():
         kind = hints[name]
         [*marks] = getattr(kind, "__metadata__", ())
-        if is_dataclass(kind) and isinstance(kind, type):
+        if kind is Output:
+            output = name
+            flat["output_format"] = _parameter("output_format", FormatOption, None)
+        elif is_dataclass(kind) and isinstance(kind, type):
             options = _options(kind)
             groups[name] = kind, list(options)
             flat.update(options)
         elif marks and isinstance(marks[0], SettingsOptions):
             groups[name] = marks[0].given, list(marks[0].parameters)
             flat.update(marks[0].parameters)
-        elif kind is Output:
-            output = name
-            flat["output_format"] = _parameter("output_format", FormatOption, None)
         else:
             flat[name] = _parameter(name, kind, parameter.default)
 

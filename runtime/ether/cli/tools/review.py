@@ -15,7 +15,7 @@ import typer
 from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.discover_option import CONNECT, DISCOVER
-from ether.cli.common.options import settings_of, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.runtime import Runtime
 from ether_broker.errors import UsageError, choice
@@ -44,7 +44,6 @@ class ScoutsOptions(NamedBusOptions):
 
 @with_options
 def review(
-    ctx: typer.Context,
     *,
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What to review.")],
     output: Annotated[
@@ -94,7 +93,7 @@ def review(
             processes=processes if found is None else len(scout_nodes(found)),
             timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
             passes=names,
-            stream=io.StringIO() if settings_of(ctx).quiet else sys.stderr,
+            stream=io.StringIO() if out.quiet else sys.stderr,
             bus=found,
         )
     out.value(done.report, str(done))
