@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import os
 import re
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ether.cluster.file_schema import START, AccessSection, ClusterFile
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
@@ -179,21 +178,15 @@ def _plain(problem: Any) -> str:
 
 
 def _keys_at(path: Iterable[str | int]) -> list[str]:
-    """The keys that a mapping of the file may have."""
-    model: Any = ClusterFile
+    """The keys that a mapping of the file may have, as the JSON Schema says."""
+    schema = ClusterFile.model_json_schema()
+    found = schema
     for part in path:
-        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
-            model = _fields(model)[part].annotation
-        if get_origin(model) in {Union, types.UnionType}:
-            [model] = [one for one in get_args(model) if one is not type(None)]
-        if get_origin(model) is list:
-            [model] = get_args(model)
-    return list(_fields(model)) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    """The keys as they stand in the file, with their fields."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
+        found = found["items"] if isinstance(part, int) else found["properties"][part]
+        for kind in (found, *found.get("anyOf", ())):
+            if "$ref" in kind:
+                found = schema["$defs"][kind["$ref"].rpartition("/")[2]]
+    return list(found["properties"])
 
 
 def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
