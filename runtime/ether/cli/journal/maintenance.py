@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +25,6 @@ from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
     from ether_broker.journal.journal import Removed
-    from ether_broker.journal.sqlite.verify import Verification
 
 __all__ = ["gc", "verify"]
 
@@ -51,11 +51,10 @@ def verify(
     known = None if expect is None else _hash(expect)
     with source.opened() as trail:
         verdict = trail.verify(known)
-    whole = verdict.problem is None
-    out.value(_document(verdict, whole=whole), verdict.hash if whole else "")
-    if verdict.problem is not None:
+    problem = verdict.problem
+    out.value({"whole": problem is None, **asdict(verdict)}, "" if problem else verdict.hash)
+    if problem is not None:
         if out.is_text:
-            problem = verdict.problem
             say(f"ether: {problem.flaw}: {problem.message}")
             say(
                 f"  commit {problem.seq}, number {problem.number}; what is before it is whole, up to the hash {verdict.hash}"
@@ -122,19 +121,11 @@ def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | No
 
 def _hash(text: str) -> str:
     digits = text.strip().lower()
-    if len(digits) != _DIGITS or not set(digits) <= set("0123456789abcdef"):
+    if not re.fullmatch(rf"[0-9a-f]{{{_DIGITS}}}", digits):
         raise UsageError(
             f"--expect is {text!r} and has to be a hash as `ether log verify` prints it: {_DIGITS} hexadecimal digits."
         )
     return digits
-
-
-def _document(verdict: Verification, *, whole: bool) -> dict[str, Any]:
-    fields = asdict(verdict)
-    problem = fields.pop("problem")
-    if problem is not None:
-        problem["flaw"] = str(problem["flaw"])
-    return {"whole": whole, **fields, "problem": problem}
 
 
 def _collect_running(path: Path, older_than: float, locked: JournalLocked, bus: BusAddress) -> Removed:
