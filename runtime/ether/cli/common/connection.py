@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from ether.cli.common.bus_options import BusAddress, BusOptions
@@ -20,8 +20,9 @@ _PATIENCE: Final = 5.0
 _PAUSE: Final = 0.05
 
 
-@contextmanager
-def any_bus(bus: BusOptions, agents: Sequence[str] | None, *, name: str | None = None) -> Iterator[Runtime]:
+def any_bus(
+    bus: BusOptions, agents: Sequence[str] | None, *, name: str | None = None
+) -> AbstractContextManager[Runtime]:
     """The bus of a command's options: its own with these agents if there are any, else the one that is there.
 
     Args:
@@ -32,8 +33,7 @@ def any_bus(bus: BusOptions, agents: Sequence[str] | None, *, name: str | None =
     Raises:
         EtherError: as `joined` and `embedded`.
     """
-    with embedded(agents) if agents else joined(bus, bus.wait, name=name) as found:
-        yield found
+    return embedded(agents) if agents else joined(bus, bus.wait, name=name)
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -64,18 +62,15 @@ class JournalOptions:
             " `ether up` keeps one unless it is told not to; --journal names a file elsewhere."
         )
 
-    @contextmanager
-    def opened(self) -> Iterator[Trail]:
-        """Open it, to read it.
+    def opened(self) -> Trail:
+        """Open it, to read it in a `with` block.
 
         Raises:
             EtherError: as `path`, and as `JournalReader` for a file that is none, or that cannot be read.
         """
-        path = self.path()
         from ether.audit.trail import Trail
 
-        with Trail(path) as trail:
-            yield trail
+        return Trail(self.path())
 
 
 def _beside(folder: Path, name: str) -> str:
