@@ -155,13 +155,10 @@ def show(
     """
     with source.opened() as trail:
         entries = trail.story(which)
-    if out.format is Format.JSONL:
-        for entry in entries:
-            out.value(entry.whole())
-    elif out.is_text:
+    if out.is_text:
         out.value(None, cards(entries))
     else:
-        out.value([entry.whole() for entry in entries])
+        out.rows((entry.whole() for entry in entries), ())
 
 
 def _refuse_options(ctx: typer.Context) -> None:
@@ -213,10 +210,8 @@ def _follow(trail: Trail, wanted: EntryFilter, after: int, lines: Lines, out: Ou
 def _print(entries: Sequence[AuditEntry], lines: Lines, out: Output) -> None:
     if out.is_text:
         lines.add(entries)
-        return
-    as_lines = Output(Format.JSONL)  # what goes on is never one document
-    for entry in entries:
-        as_lines.value(entry.row())
+    else:  # what goes on is never one document
+        Output(Format.JSONL).rows((entry.row() for entry in entries), ())
 
 
 def _columns(trail: Trail) -> Sequence[Column]:

@@ -18,7 +18,7 @@ from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output, seconds
 from ether.cli.top.rates import Reading, Sample
 from ether.runtime import Runtime
-from ether.text_io.terminal import is_drawn
+from ether.text_io.terminal import is_drawn, put
 from ether_broker.errors import EtherError
 from ether_broker.text import printable
 from ether_broker.transport.endpoint import default_endpoint
@@ -52,11 +52,12 @@ def top(
     with joined(bus, bus.wait) as found:
         if out.is_text and is_drawn(sys.stdout):
             _on_screen(found, interval, iterations, bus.url or default_endpoint())
-        elif out.format is Format.JSON:
-            out.value([asdict(reading) for reading in _readings(found, interval, iterations or 1)])
-        else:
+        elif out.is_text:
             for reading in _readings(found, interval, iterations):
-                _print(reading, out)
+                put(_text(reading))
+        else:
+            least = 1 if out.format is Format.JSON else None
+            out.rows(map(asdict, _readings(found, interval, iterations or least)), ())
 
 
 def _readings(bus: Runtime, interval: float, iterations: int | None) -> Iterator[Reading]:
@@ -87,10 +88,7 @@ def _on_screen(bus: Runtime, interval: float, iterations: int | None, url: str) 
         show(first, read, interval, url, iterations)
 
 
-def _print(reading: Reading, out: Output) -> None:
-    if not out.is_text:
-        out.value(asdict(reading))
-        return
+def _text(reading: Reading) -> str:
     outcomes = " ".join(printable(f"{name}={count}") for name, count in sorted(reading.outcomes.items()))
     lines = [
         f"accepted/s={reading.accepted_rate:.1f} ended/s={reading.ended_rate:.1f} open={reading.open} "
@@ -105,7 +103,7 @@ def _print(reading: Reading, out: Output) -> None:
         )
         for agent in reading.agents
     ]
-    out.value(None, "\n".join(lines))
+    return "\n".join(lines)
 
 
 def _short(value: float | None) -> str:
