@@ -71,20 +71,17 @@ class Commands(TyperGroup):
 def _say(error: EtherError | OSError, out: Output) -> None:
     if out.debug:
         say("".join(traceback.format_exception(error)).rstrip())
-    code, message, retryable = _describe(error)
+    if isinstance(error, EtherError):
+        code, message, retryable = error.code, str(error), error.retryable
+    else:
+        place = f"{error.filename}: " if error.filename else ""
+        code, message, retryable = "os", f"{place}{error.strerror or error}", False
     if out.is_text:
         say(f"ether: {code}: {message}")
     else:
         fields = {"code": code, "message": message, "retryable": retryable, "exit_code": code_of_error(error)}
         with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
             put(json_text({"error": fields}), sys.stderr)
-
-
-def _describe(error: EtherError | OSError) -> tuple[str, str, bool]:
-    if isinstance(error, EtherError):
-        return error.code, str(error), error.retryable
-    place = f"{error.filename}: " if error.filename else ""
-    return "os", f"{place}{error.strerror or error}", False
 
 
 def _say_usage(error: Any) -> int:

@@ -35,9 +35,14 @@ def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
     try:
         if not stream:
             return handle.result()
-        if out.format is Format.JSONL:
-            return _lines(handle, out)
-        return _bar(handle) if is_drawn(sys.stderr) else _notes(handle, out)
+        if out.format is not Format.JSONL and is_drawn(sys.stderr):
+            return _bar(handle)
+        for response in _following(handle):
+            if out.format is Format.JSONL:
+                out.value(record(response))
+            else:
+                out.note(_progress(response))
+        return handle.outcome()
     except KeyboardInterrupt:
         handle.cancel()
         try:
@@ -45,20 +50,6 @@ def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
         except WaitTimeout:
             out.note(f"called off; it had not ended {_FAREWELL:g} s later")
         raise
-
-
-def _lines(handle: Handle, out: Output) -> Response:
-    for response in handle.stream():
-        if response.status.is_terminal:
-            return response
-        out.value(record(response))
-    raise AssertionError  # a stream ends with the outcome
-
-
-def _notes(handle: Handle, out: Output) -> Response:
-    for response in _following(handle):
-        out.note(_progress(response))
-    return handle.outcome()
 
 
 def _bar(handle: Handle) -> Response:
