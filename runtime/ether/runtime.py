@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from ether.node.embedded_broker import EmbeddedBroker
 from ether.node.monitor import Monitor
 from ether.node.node import Node
 from ether.text_io.warning import warn_unread
-from ether_actors.agent.agent import Agent, default_name
+from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
@@ -302,7 +301,7 @@ class Runtime:
         _check_start(agent, count, cls)
         base = name or (default_name(agent) if isinstance(agent, type) else "agent")
         is_named = name is not None and count == 1
-        names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
+        names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         try:
             cells = node.agent_host.start_agents(names, make, cls)
@@ -312,14 +311,6 @@ class Runtime:
             label = getattr(agent, "__name__", "Agent")
             raise DuplicateAgent(f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}').") from None
         return [AgentRef(cell.name, self) for cell in cells]
-
-    def _free_names(self, base: str) -> Any:
-        node = self.node
-        taken = node.agent_host.agent_names
-        for number in itertools.count(1):
-            candidate = base if number == 1 else f"{base}-{number}"
-            if candidate not in taken:
-                yield candidate
 
     def supervise(self, spec: SupervisorSpec, timeout: float = 30.0) -> None:
         """Start a tree of agents under OTP's restart strategies, and wait until all of them run.

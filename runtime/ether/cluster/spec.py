@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
 
-from ether_actors.agent.agent import default_name
+from ether_actors.agent.agent import default_name, free_names
 from ether_actors.restarts.child_spec import Backoff, Restart
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec, nearest
@@ -335,9 +335,7 @@ def _check_owners(agents: Iterable[AgentSpec]) -> None:
 
 
 def _names(agent: AgentSpec, used: set[str]) -> tuple[str, ...]:
-    base = agent.base_name
-    free = (name for number in count(1) if (name := base if number == 1 else f"{base}-{number}") not in used)
-    names = tuple(islice(free, agent.count))
+    names = tuple(islice(free_names(agent.base_name, used), agent.count))
     used.update(names)
     return names
 
