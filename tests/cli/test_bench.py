@@ -66,7 +66,7 @@ def test_a_missed_target_is_code_1_only_where_it_is_to_be_checked(
         (["serail"], "There is no case 'serail'. Did you mean 'serial'?"),
         (["--without", "nots"], "There is no system 'nots'. Did you mean 'nats'?"),
         (["--seconds", "0"], "should be greater than 0"),
-        (["--transport", "udp"], "choose tcp or ipc"),
+        (["--transport", "udp"], "Input should be 'ipc' or 'tcp'"),
         (["--pin", "4096"], "may run on the cores"),
         (["--markdown", "-o", "json"], "--markdown is a format of its own"),
     ],

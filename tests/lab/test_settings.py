@@ -24,7 +24,7 @@ class Wishes(RunSettings):
         ({"part": 1.1}, "part=1.1: Input should be less than or equal to 1."),
         ({"part": float("nan")}, "part=nan: Input should be a finite number."),
         ({"seconds": float("inf")}, "seconds=inf: Input should be a finite number."),
-        ({"transport": "udp"}, "transport='udp': Value error, choose tcp or ipc."),
+        ({"transport": "udp"}, "transport='udp': Input should be 'ipc' or 'tcp'."),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(wrong: dict[str, object], said: str) -> None:

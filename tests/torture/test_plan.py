@@ -76,7 +76,7 @@ def test_the_work_has_both_kinds_of_runs_and_calls_and_deadlines() -> None:
         ({"nodes": 0}, "nodes=0"),
         ({"delegators": -1}, "delegators=-1"),
         ({"observers": -1}, "observers=-1"),
-        ({"transport": "udp"}, "choose tcp or ipc"),
+        ({"transport": "udp"}, "Input should be 'ipc' or 'tcp'"),
         ({"seconds": -1.0}, "seconds=-1.0: Input should be greater than or equal to 0"),
         ({"victims": ()}, "There is no victim"),
     ],

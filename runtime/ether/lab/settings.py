@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ether_broker.errors import UsageError
 
-__all__ = ["RunSettings"]
+__all__ = ["RunSettings", "Transport"]
+
+Transport: TypeAlias = Literal["ipc", "tcp"]
 
 
 def _silent(_line: str) -> None:
@@ -30,7 +32,7 @@ class RunSettings(BaseModel):
 
     seconds: float = Field(1.0, gt=0)
     """Seconds of the run, or of each of its turns."""
-    transport: str = "ipc"
+    transport: Transport = "ipc"
     """ipc, or tcp on the loopback."""
     keep: Path | None = Field(None, exclude=True)
     """The folder where the files of the run stay, empty or new; without one they are removed."""
@@ -43,13 +45,6 @@ class RunSettings(BaseModel):
         except ValidationError as error:
             said = (f"{'.'.join(map(str, one['loc']))}={one['input']!r}: {one['msg']}." for one in error.errors())
             raise UsageError(" ".join(said)) from None
-
-    @field_validator("transport")
-    @classmethod
-    def _is_known(cls, transport: str) -> str:
-        if transport not in {"tcp", "ipc"}:
-            raise ValueError("choose tcp or ipc")
-        return transport
 
     def plain(self) -> dict[str, Any]:
         """The settings as JSON has them, without what says only where and to whom."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import Field, PositiveInt, field_serializer, field_validator
 
-from ether.lab.settings import RunSettings
+from ether.lab.settings import RunSettings, Transport
 
 __all__ = ["QUICK", "BenchSettings"]
 
@@ -26,7 +26,7 @@ class BenchSettings(RunSettings):
 
     seconds: float = Field(1.0, gt=0)
     """Seconds of each turn."""
-    transport: str = "tcp"
+    transport: Transport = "tcp"
     """tcp on the loopback, or ipc."""
     rounds: PositiveInt = 5
     """Times that every contender has its turn; their order is reversed every other round."""
