@@ -41,7 +41,7 @@ def bench(
         out.rows([{"case": case.name, "about": case.about} for case in CASES.values()], _CASES)
         return
     systems = {system: system for case in CASES.values() for system in case.systems}
-    left_out = frozenset(choice(system, systems, "system") for system in without or ())
+    left_out = tuple(choice(system, systems, "system") for system in without or ())
     wanted: dict[str, Any] = {**(QUICK if quick else {}), **given}
     report = run(cases or (), BenchSettings(**wanted, without=left_out, tell=out.note))
     show(out, report, markdown=markdown, ok=not (check and report.missed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pydantic import Field, PositiveInt, field_serializer, field_validator
+from pydantic import Field, PositiveInt, field_validator
 
 from ether.lab.settings import RunSettings, Transport
 
@@ -44,7 +44,7 @@ class BenchSettings(RunSettings):
     """Envelopes in the journal whose recovery is timed."""
     kills: PositiveInt = 20
     """Processes of each kind that are killed."""
-    without: frozenset[str] = frozenset()
+    without: tuple[str, ...] = ()
     """Systems that are left out, with every ratio to them."""
 
     @field_validator("pin")
@@ -54,10 +54,6 @@ class BenchSettings(RunSettings):
         if pin is not None and pin not in cores:
             raise ValueError(f"this process may run on the cores {', '.join(map(str, cores))}")
         return pin
-
-    @field_serializer("without")
-    def _in_order(self, without: frozenset[str]) -> list[str]:
-        return sorted(without)
 
     @property
     def core(self) -> int:
