@@ -36,16 +36,13 @@ def any_bus(
     return embedded(agents) if agents else joined(bus, bus.wait, name=name)
 
 
-@contextmanager
-def joined(
-    bus: BusAddress, wait: float = 0.0, *, patience: float | None = None, name: str | None = None
-) -> Iterator[Runtime]:
-    """Join the bus at an address.
+def joined(bus: BusAddress, wait: float = 0.0, *, patience: float = _PATIENCE, name: str | None = None) -> Runtime:
+    """A runtime that joins the bus at an address when it is opened, as by a `with` block.
 
     Args:
         bus: its address, and our keys.
         wait: seconds to wait until something listens there.
-        patience: seconds that it may then take to answer; 5 unless given.
+        patience: seconds that it may then take to answer.
         name: of the node, and so of who delegates; with keys it is below the key's. Unless given, one that nobody has.
 
     Raises:
@@ -55,15 +52,12 @@ def joined(
         BrokerUnavailable: nobody listens there, or what listens is no broker.
         NodeRefused: the broker does not let us in; NameTaken: another node has that name.
     """
-    url = wait_for(bus, wait)
-
-    keys, server_key, limit = bus.keys, bus.server_key, _PATIENCE if patience is None else patience
+    url, keys, server_key = wait_for(bus, wait), bus.keys, bus.server_key
     if name is not None and keys is not None:
         from ether_broker.security.credentials import Credentials
 
         name = "/".join(filter(None, (Credentials.of(keys, server_key).pair.name, name)))
-    with Runtime.connect(url, name=name, timeout=limit, drain=0.0, keys=keys, server_key=server_key) as found:
-        yield found
+    return Runtime.connect(url, name=name, timeout=patience, drain=0.0, keys=keys, server_key=server_key)
 
 
 def wait_for(bus: BusAddress, wait: float = 0.0) -> str:
