@@ -164,7 +164,8 @@ class Trail:
             root = above
         request_id = root.header.request_id
         entries = self._about(request_id, *self._reader.below(request_id))
-        span = grow(request_id, entries, self._horizon())
+        newest = next(self._reader.entries(newest_first=True, limit=1))
+        span = grow(request_id, entries, Moment(newest.clock, newest.wall))
         assert span is not None
         return span
 
@@ -209,10 +210,6 @@ class Trail:
             if b"request_id" in record.envelope and (entry := _entry(record)).about in wanted:
                 found[entry.number] = entry
         return [found[number] for number in sorted(found)]
-
-    def _horizon(self) -> Moment:
-        newest = next(self._reader.entries(newest_first=True, limit=1))
-        return Moment(newest.clock, newest.wall)
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

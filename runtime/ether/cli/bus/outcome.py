@@ -111,16 +111,12 @@ def print_outcome(response: Response, out: Output) -> None:
     elif data is not None:
         out.value(json.loads(response.model_dump_json(by_alias=True, include={"data_payload"}))["data"])
     if response.ok:
+        took = "" if response.elapsed is None else f" in {seconds(response.elapsed)}"
         summary = f": {one_line(response.summary, _REASON)}" if response.summary else ""
-        out.note(f"{_head(response)}{summary}")
+        out.note(f"{response.status.name} by {response.from_agent}{took}{summary}")
     else:
         for line in _reasons(response, debug=out.debug):
             say(line)
-
-
-def _head(response: Response) -> str:
-    took = "" if response.elapsed is None else f" in {seconds(response.elapsed)}"
-    return f"{response.status.name} by {response.from_agent}{took}"
 
 
 def _reasons(response: Response, *, debug: bool) -> Iterator[str]:

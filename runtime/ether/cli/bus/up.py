@@ -114,7 +114,7 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
     """
     from ether.cluster.file_loader import load, of_agents
 
-    files = [word for word in what if _is_file(word)]
+    files = [word for word in what if ":" not in word or Path(word).suffix in {".yaml", ".yml"}]
     if not files:
         return of_agents(what, nodes or 1, overrides)
     if len(what) > 1:
@@ -124,10 +124,6 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
     if nodes is not None:
         raise UsageError(f"--nodes goes with agents: {files[0]} says itself which nodes there are.")
     return load(files[0], overrides)
-
-
-def _is_file(word: str) -> bool:
-    return Path(word).suffix in {".yaml", ".yml"} or ":" not in word
 
 
 def _print_url(out: Output, url: str) -> None:
