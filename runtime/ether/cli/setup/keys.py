@@ -62,11 +62,9 @@ def show(keys: FolderOption = None, *, out: Output) -> None:
 def list_keys(keys: FolderOption = None, *, out: Output) -> None:
     """List our own key, and those that are let in with the nodes that they may be."""
     keyring = _keyring(keys)
-    rows = [{"entry": "own", **_row(keyring.own.shared, ("*",))}]
-    if keyring.prepared is not None:
-        rows.append({"entry": "next", **_row(keyring.prepared.shared, ("*",))})
-    if keyring.previous is not None:
-        rows.append({"entry": "previous", **_row(keyring.previous, ("*",))})
+    prepared = None if keyring.prepared is None else keyring.prepared.shared
+    ours = {"own": keyring.own.shared, "next": prepared, "previous": keyring.previous}
+    rows = [{"entry": name, **_row(key, ("*",))} for name, key in ours.items() if key is not None]
     rows += [{"entry": "allowed", **_row(entry, entry.nodes)} for entry in keyring.allowed]
     out.rows(rows, _COLUMNS)
 

@@ -11,11 +11,11 @@ from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.torture.settings import TortureSettings, Victim
-from ether_broker.errors import UsageError, nearest
+from ether_broker.errors import choice
 
 __all__ = ["torture"]
 
-_SAME: Final = {"supervisor": "broker"}
+_SAME: Final = {"supervisor": Victim.BROKER}
 """The supervisor lives in the broker's process."""
 _OPTIONS: Final = SettingsOptions(
     TortureSettings, "delegations", "nodes", "delegators", "observers", "seed", "seconds", "kills", "durability",
@@ -61,9 +61,6 @@ def _victims(text: str) -> tuple[Victim, ...]:
     Raises:
         UsageError: one of them is none.
     """
-    words = [_SAME.get(word, word) for word in text.replace(" ", "").split(",") if word]
-    for word in words:
-        if word not in list(Victim):
-            known = [*map(str, Victim), *_SAME]
-            raise UsageError(f"There is no victim {word!r}: choose of {', '.join(known)}.{nearest(word, known)}")
-    return tuple(victim for victim in Victim if victim in words)
+    known = {**{victim.value: victim for victim in Victim}, **_SAME}
+    named = {choice(word, known, "victim") for word in text.replace(" ", "").split(",") if word}
+    return tuple(victim for victim in Victim if victim in named)
