@@ -12,9 +12,10 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
+from unittest import mock
 
 from ether.cluster.cluster import Cluster
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
@@ -64,7 +65,8 @@ class Processes:
         with contextlib.ExitStack() as stack:
             scratch = tempfile.TemporaryDirectory(prefix="ether-torture-", ignore_cleanup_errors=True)
             self.scratch = Path(stack.enter_context(scratch))
-            stack.enter_context(_environment({MARK: self.mark, "TMPDIR": str(self.scratch)}))
+            variables = {MARK: self.mark, "TMPDIR": str(self.scratch)}
+            stack.enter_context(mock.patch.dict(os.environ, variables))  # which takes them back, too
             if self._settings.journal_faults:
                 self.disk = stack.enter_context(Disk(self._folder, JOURNAL))
             self.cluster: Cluster = stack.enter_context(Cluster(self._spec(), on_output=self._on_output))
@@ -139,19 +141,6 @@ class Processes:
             "durability": settings.durability, "share": share + (number < rest),
             "rate": settings.delegations / len(names) / settings.seconds,
         }  # fmt: skip
-
-
-@contextlib.contextmanager
-def _environment(extra: dict[str, str]) -> Iterator[None]:
-    """Give the processes that are started meanwhile these variables."""
-    before = {name: os.environ[name] for name in extra if name in os.environ}
-    os.environ.update(extra)
-    try:
-        yield
-    finally:
-        for name in extra:
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _ignore(*_: object) -> None:
