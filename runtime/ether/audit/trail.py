@@ -173,7 +173,8 @@ class Trail:
         """The begin of a request id that no other in the journal has, of 12 digits at least."""
         text = request_id.hex()
         close = self._reader.requests(*bounds_of(text[:_SHORTEST]), _CLOSE)
-        shared = max((_shared(text, other.hex()) for other in close if other != request_id), default=0)
+        others = (other.hex() for other in close if other != request_id)
+        shared = max((len(os.path.commonprefix([text, other])) for other in others), default=0)  # noqa: RUF071  no paths
         length = len(text) if len(close) == _CLOSE else max(_SHORTEST, shared + 1)
         return to_text(request_id)[: length + sum(length > place for place in (8, 12, 16, 20))]
 
@@ -218,11 +219,6 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return there.st_dev, there.st_ino
-
-
-def _shared(one: str, other: str) -> int:
-    """How many signs two texts begin with together."""
-    return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
 
 
 def _entry(record: Record) -> AuditEntry:
