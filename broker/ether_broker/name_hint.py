@@ -1,17 +1,31 @@
-"""The nearest known name to an unknown one, as the end of an error message."""
+"""The choice among known names, and the nearest one to an unknown name as the end of an error message."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
-__all__ = ["nearest"]
+from ether_broker.errors import UsageError
+
+__all__ = ["choice", "nearest"]
 
 _SHOWN: Final = 8
 _MOST: Final = 1_000
 _LONGEST: Final = 200
 _NEAR: Final = 0.6
+_T = TypeVar("_T")
+
+
+def choice(name: str, known: Mapping[str, _T], what: str) -> _T:
+    """What goes by this name.
+
+    Raises:
+        UsageError: nothing does; the message has the nearest name.
+    """
+    if name not in known:
+        raise UsageError(f"There is no {what} {name!r}.{nearest(name, known)}")
+    return known[name]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

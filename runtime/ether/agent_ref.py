@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import Any, Protocol, Unpack
 
 from ether_actors.task.handle import Handle
+from ether_broker.envelope.fields import DelegateArguments
 from ether_broker.errors import UsageError
-
-if TYPE_CHECKING:
-    from ether_broker.envelope.fields import DelegateArguments
 
 __all__ = ["AgentRef", "Bus"]
 

@@ -57,8 +57,7 @@ class DeadLetterView:
         envelope = self.fields.get("envelope")
         header = None if envelope is None else read_header(envelope)
         if header is None or header.kind != Kind.DELEGATION:
-            msg = f"Dead letter {self.number} is a {self.fields['kind'].lower()}, not a delegation."
-            raise UsageError(msg)
+            raise UsageError(f"Dead letter {self.number} is a {self.fields['kind'].lower()}, not a delegation.")
         assert envelope is not None
         return read_delegation(header, envelope)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from ether.node.embedded_broker import EmbeddedBroker
 from ether.node.monitor import Monitor
 from ether.node.node import Node
 from ether.text_io.warning import warn_unread
-from ether_actors.agent.agent import Agent, default_name
+from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
@@ -160,8 +159,7 @@ class Runtime:
                 `ether_broker.discovery.locate`.
         """
         if keys is None and server_key is not None:
-            msg = "A server_key goes with keys of our own: `ether keys new` makes some."
-            raise UsageError(msg)
+            raise UsageError("A server_key goes with keys of our own: `ether keys new` makes some.")
         credentials = None if keys is None else _credentials(keys, server_key)
         runtime = cls(name=name or _default_name(credentials), threads=threads, drain=drain)
         runtime._credentials = credentials
@@ -181,8 +179,7 @@ class Runtime:
             InsecureEndpoint: other machines could reach `bind`, and there are no keys.
         """
         if self._node is not None:
-            msg = "The runtime is open already: open it once, or make another."
-            raise UsageError(msg)
+            raise UsageError("The runtime is open already: open it once, or make another.")
         self._context = make_context()
         try:
             url = None if self._url is None else _address(self._url, self._credentials)
@@ -241,8 +238,7 @@ class Runtime:
             Closed: the runtime is not open.
         """
         if self._node is None:
-            msg = "The runtime is not open: use it in a `with` block."
-            raise Closed(msg)
+            raise Closed("The runtime is not open: use it in a `with` block.")
         return self._node
 
     @property
@@ -302,7 +298,7 @@ class Runtime:
         _check_start(agent, count, cls)
         base = name or (default_name(agent) if isinstance(agent, type) else "agent")
         is_named = name is not None and count == 1
-        names = [base] if is_named else list(itertools.islice(self._free_names(base), count))
+        names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         try:
             cells = node.agent_host.start_agents(names, make, cls)
@@ -310,17 +306,8 @@ class Runtime:
             if name is not None:
                 raise
             label = getattr(agent, "__name__", "Agent")
-            msg = f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}')."
-            raise DuplicateAgent(msg) from None
+            raise DuplicateAgent(f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}').") from None
         return [AgentRef(cell.name, self) for cell in cells]
-
-    def _free_names(self, base: str) -> Any:
-        node = self.node
-        taken = node.agent_host.agent_names
-        for number in itertools.count(1):
-            candidate = base if number == 1 else f"{base}-{number}"
-            if candidate not in taken:
-                yield candidate
 
     def supervise(self, spec: SupervisorSpec, timeout: float = 30.0) -> None:
         """Start a tree of agents under OTP's restart strategies, and wait until all of them run.
@@ -382,11 +369,9 @@ class Runtime:
             return node.outgoing.request(to, capability, packed, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": Payload(packed), "to_agent": to, "timeout": timeout, "budget": budget,
-            "objective": objective, "context_slice": context,
+            "objective": objective or None, "context_slice": context,
         }  # fmt: skip
-        given = {
-            name: value for name, value in wanted.items() if value is not None and (value != "" or name == "to_agent")
-        }
+        given = {name: value for name, value in wanted.items() if value is not None}
         check_keywords(fields)
         delegation = Delegation.parse({"request_id": node.resources.new_id(), **given, **fields})
         if is_plain and len(self._known) < _MOST_KNOWN:
@@ -494,8 +479,7 @@ class Runtime:
         from ether_broker.envelope.views.suggestion import SuggestionRecord
 
         if not isinstance(record, SuggestionRecord):
-            msg = f"suggest takes an ether.views.SuggestionRecord, and this is a {type(record).__name__}."
-            raise UsageError(msg)
+            raise UsageError(f"suggest takes an ether.views.SuggestionRecord, and this is a {type(record).__name__}.")
         self._tell("ether.suggest", record.document())
 
     # -- what the bus tells of itself ----------------------------------------------------------------------------
@@ -574,10 +558,11 @@ class Runtime:
         Raises:
             UnknownDeadLetter: there is none of that number any more.
         """
-        return DeadLetterView.of(lambda offset: self._part(number, offset))
 
-    def _part(self, number: int, offset: int) -> Response:
-        return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).result(15.0)
+        def part(offset: int) -> Response:
+            return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).result(15.0)
+
+        return DeadLetterView.of(part)
 
     def redrive(self, number: int, *, timeout: float | None = None) -> Handle:
         """Delegate the work of a dead letter again, under a new request id, and take the dead letter out.
@@ -603,11 +588,9 @@ def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
         msg = f"start takes the agent's class, or a callable that makes one, as in bus.start(Writer); this {what}."
         raise UsageError(msg)
     if cls is None and isinstance(agent, type) and not is_agent(agent):
-        msg = f"{agent.__name__} is not an Agent: derive it from ether.Agent."
-        raise UsageError(msg)
+        raise UsageError(f"{agent.__name__} is not an Agent: derive it from ether.Agent.")
     if not isinstance(count, int) or count < 0:
-        msg = f"start_many(…, {count!r}): how many is a whole number, 0 or more."
-        raise UsageError(msg)
+        raise UsageError(f"start_many(…, {count!r}): how many is a whole number, 0 or more.")
     if cls is not None and not cls.manifest().capabilities and cls.on_receive is Agent.on_receive:
         msg = (
             f'{cls.__qualname__} declares no capability, so nobody can ask it: decorate a method with @capability("…").'

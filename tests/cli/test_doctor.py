@@ -81,13 +81,15 @@ def test_what_is_wrong_is_told_with_its_fix(check: Callable[[], Check], verdict:
 
 
 def test_missing_libraries_are_named_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "library_version", {"rich": None, "pykka": None}.get)
+    monkeypatch.setattr(checks, "installed_version", {"rich": None, "pykka": None}.get)
 
     assert checks.libraries().fix.startswith("pip install msgpack")
 
 
 def test_where_ormsgpack_has_no_wheel_msgpack_does_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "library_version", {name: "1" for name in checks.LIBRARIES if name != "ormsgpack"}.get)
+    monkeypatch.setattr(
+        checks, "installed_version", {name: "1" for name in checks.LIBRARIES if name != "ormsgpack"}.get
+    )
 
     assert checks.libraries().verdict is CheckResult.WARN
 

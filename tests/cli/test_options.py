@@ -10,9 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 from ether.cli.common.bus_options import NamedBusOptions
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output
 from ether_broker.errors import UsageError
+from ether_broker.name_hint import choice
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ def test_no_rows_are_an_empty_document(capsys: Capture, format_: Format, printed
 
 def test_notes_go_to_stderr_unless_it_is_to_be_quiet(capsys: Capture) -> None:
     Output().note("done")
-    Output(verbose=False).note("nothing")
+    Output(quiet=True).note("nothing")
 
     assert capsys.readouterr() == ("", "done\n")
 

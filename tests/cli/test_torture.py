@@ -112,8 +112,8 @@ def test_kept_logs_are_checked_again(alone: Command, kept: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--victims", "brokr"], "There is no victim 'brokr': choose of broker, node, delegator, observer, cluster"),
-        (["--transport", "udp"], "choose tcp or ipc"),
+        (["--victims", "brokr"], "There is no victim 'brokr'. Did you mean 'broker'?"),
+        (["--transport", "udp"], "Input should be 'ipc' or 'tcp'"),
         (["--seconds", "-1"], "seconds=-1.0: Input should be greater than or equal to 0"),
         (["--markdown", "-o", "json"], "--markdown is a format of its own"),
         (["--check", "nowhere"], "campaign.json is missing"),

@@ -24,7 +24,7 @@ class Wishes(RunSettings):
         ({"part": 1.1}, "part=1.1: Input should be less than or equal to 1."),
         ({"part": float("nan")}, "part=nan: Input should be a finite number."),
         ({"seconds": float("inf")}, "seconds=inf: Input should be a finite number."),
-        ({"transport": "udp"}, "transport='udp': Value error, choose tcp or ipc."),
+        ({"transport": "udp"}, "transport='udp': Input should be 'ipc' or 'tcp'."),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(wrong: dict[str, object], said: str) -> None:
@@ -35,11 +35,11 @@ def test_a_value_that_cannot_be_is_refused_by_name(wrong: dict[str, object], sai
 
 
 def test_plain_settings_say_how_and_neither_where_nor_to_whom(tmp_path: Path) -> None:
-    assert Wishes(folder=tmp_path).plain() == {"seconds": 1.0, "transport": "ipc", "nodes": 3, "part": None}
+    assert Wishes(keep=tmp_path).plain() == {"seconds": 1.0, "transport": "ipc", "nodes": 3, "part": None}
 
 
 def test_a_folder_is_made_and_one_that_is_in_use_is_refused(tmp_path: Path) -> None:
-    settings = RunSettings(folder=tmp_path / "new" / "folder")
+    settings = RunSettings(keep=tmp_path / "new" / "folder")
 
     assert settings.make_folder() == tmp_path / "new" / "folder"
     (tmp_path / "new" / "folder" / "mine").touch()

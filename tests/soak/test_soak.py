@@ -25,7 +25,7 @@ EXACT = (
 @pytest.mark.slow
 def test_a_short_soak_completes_everything_though_a_node_stops_and_an_observer_stands_still(tmp_path: Path) -> None:
     told: list[str] = []
-    report = run(SoakSettings(seconds=20.0, rate=200.0, folder=tmp_path, tell=told.append))
+    report = run(SoakSettings(seconds=20.0, rate=200.0, keep=tmp_path, tell=told.append))
 
     figures = {(figure.case, figure.name): figure for figure in report.figures}
     (outcome,) = report.tables["outcomes"]

@@ -32,14 +32,14 @@ class Story:
         durability: with `journal`, what passed is in one too.
     """
 
-    def __init__(self, folder: Path, durability: Durability = Durability.MEMORY) -> None:
+    def __init__(self, folder: Path, durability: Durability = "memory") -> None:
         self.folder = folder
         self.settings = TortureSettings(delegations=1, seed=7, durability=durability).plain()
         self.history: dict[str, list[Line]] = defaultdict(list)
         self.runs: dict[str, list[Line]] = defaultdict(list)
         self.observed: dict[str, list[Line]] = defaultdict(list)
         self.nemesis: list[Line] = []
-        self.journal: list[tuple[float, bytes]] | None = [] if durability is Durability.JOURNAL else None
+        self.journal: list[tuple[float, bytes]] | None = [] if durability == "journal" else None
         self.left: dict[str, list[str]] = {"processes": [], "sockets": [], "files": []}
         self.tell("delegator-1", "life", 100.0)
         self.see("observer-1", "life", 99.0)

@@ -22,7 +22,7 @@ from tests.support import has_environment, processes_with, wait_until
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("durability", "transport", "seconds"),
-    [(Durability.JOURNAL, "ipc", 20.0), (Durability.JOURNAL, "tcp", 8.0), (Durability.MEMORY, "ipc", 8.0)],
+    [("journal", "ipc", 20.0), ("journal", "tcp", 8.0), ("memory", "ipc", 8.0)],
 )
 def test_a_bus_under_torture_keeps_its_promises(
     durability: Durability, transport: str, seconds: float, tmp_path: Path
@@ -31,7 +31,7 @@ def test_a_bus_under_torture_keeps_its_promises(
     kills = int(0.7 * seconds)
     settings = TortureSettings(
         delegations=count, seconds=seconds, kills=kills, seed=20_261_122, durability=durability, transport=transport,
-        folder=tmp_path / "kept",
+        keep=tmp_path / "kept",
     )  # fmt: skip
 
     report = run(settings)
@@ -49,7 +49,7 @@ def test_a_bus_under_torture_keeps_its_promises(
 @pytest.mark.timeout(120)
 def test_logs_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    settings = TortureSettings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, folder=kept)
+    settings = TortureSettings(delegations=60, seconds=2.0, kills=0, nodes=1, delegators=1, seed=1, keep=kept)
     assert run(settings).ok
     assert reread(kept).ok
 

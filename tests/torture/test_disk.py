@@ -19,7 +19,7 @@ from ether.lab.torture.fault_plan import Fault, FaultPlan, make_faults
 from ether.lab.torture.history.log import LogWriter, read_log
 from ether.lab.torture.history.outage import read_outages
 from ether.lab.torture.nemesis import Nemesis
-from ether.lab.torture.settings import Durability, TortureSettings
+from ether.lab.torture.settings import TortureSettings
 from ether.process.process_supervisor import ProcessStatistics
 from ether_broker.errors import JournalLocked, JournalReadOnly, JournalUnavailable, UsageError
 from ether_broker.journal.sqlite.journal import SqliteJournal
@@ -115,7 +115,7 @@ def test_a_seed_makes_one_plan_of_faults_that_follow_each_other() -> None:
 
 def test_without_a_journal_there_is_no_disk_to_fail() -> None:
     with pytest.raises(UsageError, match="durability journal"):
-        TortureSettings(durability=Durability.MEMORY, journal_faults=True)
+        TortureSettings(durability="memory", journal_faults=True)
 
 
 def test_a_fault_lasts_until_it_is_mended() -> None:
@@ -150,7 +150,7 @@ def test_a_fault_that_is_due_while_another_lasts_waits_for_its_end(disk: Disk, t
 @pytest.mark.timeout(240)
 def test_a_bus_whose_disk_fails_while_it_is_killed_keeps_its_promises(tmp_path: Path) -> None:
     settings = TortureSettings(
-        delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, folder=tmp_path / "kept"
+        delegations=1_000, seconds=20.0, kills=8, seed=4, journal_faults=True, keep=tmp_path / "kept"
     )  # fmt: skip
 
     report = run(settings)

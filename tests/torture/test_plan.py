@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ether.lab.torture.fault_plan import BROKER, Action, delegator_names, make_plan, node_names, observer_names
 from ether.lab.torture.settings import TortureSettings, Victim
-from ether.lab.torture.workload import make_job
+from ether.lab.torture.workload import IDEMPOTENT, make_job
 from ether_broker.errors import UsageError
 
 SEEDS = st.integers(0, 1 << 32)
@@ -61,7 +61,7 @@ def test_a_job_is_the_same_whichever_life_asks_for_it(seed: int, index: int) -> 
 def test_the_work_has_both_kinds_of_runs_and_calls_and_deadlines() -> None:
     jobs = [make_job(1, "delegator-1", index) for index in range(500)]
 
-    assert {job.idempotent for job in jobs} == {True, False}
+    assert {job.capability.endswith(IDEMPOTENT) for job in jobs} == {True, False}
     assert {job.capability.split(".")[1] for job in jobs} == {"quick", "slow", "tree"}
     assert any(job.cancel_after for job in jobs)
     assert any(job.params["seconds"] > job.timeout for job in jobs)
@@ -76,7 +76,7 @@ def test_the_work_has_both_kinds_of_runs_and_calls_and_deadlines() -> None:
         ({"nodes": 0}, "nodes=0"),
         ({"delegators": -1}, "delegators=-1"),
         ({"observers": -1}, "observers=-1"),
-        ({"transport": "udp"}, "choose tcp or ipc"),
+        ({"transport": "udp"}, "Input should be 'ipc' or 'tcp'"),
         ({"seconds": -1.0}, "seconds=-1.0: Input should be greater than or equal to 0"),
         ({"victims": ()}, "There is no victim"),
     ],

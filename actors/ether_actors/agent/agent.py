@@ -20,7 +20,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Iterator
     from types import FrameType, TracebackType
 
     from pykka import Future
@@ -272,6 +272,14 @@ def default_name(cls: type) -> str:
         follows = index and (not cls.__name__[index - 1].isupper())
         letters.append(f"-{letter.lower()}" if letter.isupper() and follows else letter.lower())
     return "".join(letters).strip("_-")
+
+
+def free_names(base: str, taken: Container[str]) -> Iterator[str]:
+    """The names that agents of one kind get: the base itself, then with numbers from 2 on, those that are taken left out."""
+    for number in itertools.count(1):
+        name = base if number == 1 else f"{base}-{number}"
+        if name not in taken:
+            yield name
 
 
 def call_hook(hook: Callable[..., None], *args: Any) -> BaseException | None:

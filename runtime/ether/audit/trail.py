@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ether.audit.entry import AuditEntry
@@ -60,9 +59,7 @@ class Trail:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._reader.close()
 
     @property
@@ -167,7 +164,8 @@ class Trail:
             root = above
         request_id = root.header.request_id
         entries = self._about(request_id, *self._reader.below(request_id))
-        span = grow(request_id, entries, self._horizon())
+        newest = next(self._reader.entries(newest_first=True, limit=1))
+        span = grow(request_id, entries, Moment(newest.clock, newest.wall))
         assert span is not None
         return span
 
@@ -175,7 +173,8 @@ class Trail:
         """The begin of a request id that no other in the journal has, of 12 digits at least."""
         text = request_id.hex()
         close = self._reader.requests(*bounds_of(text[:_SHORTEST]), _CLOSE)
-        shared = max((_shared(text, other.hex()) for other in close if other != request_id), default=0)
+        others = (other.hex() for other in close if other != request_id)
+        shared = max((len(os.path.commonprefix([text, other])) for other in others), default=0)  # noqa: RUF071  no paths
         length = len(text) if len(close) == _CLOSE else max(_SHORTEST, shared + 1)
         return to_text(request_id)[: length + sum(length > place for place in (8, 12, 16, 20))]
 
@@ -213,10 +212,6 @@ class Trail:
                 found[entry.number] = entry
         return [found[number] for number in sorted(found)]
 
-    def _horizon(self) -> Moment:
-        newest = next(self._reader.entries(newest_first=True, limit=1))
-        return Moment(newest.clock, newest.wall)
-
 
 def _file_at(path: Path) -> tuple[int, int] | None:
     try:
@@ -224,11 +219,6 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return there.st_dev, there.st_ino
-
-
-def _shared(one: str, other: str) -> int:
-    """How many signs two texts begin with together."""
-    return next((place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
 
 
 def _entry(record: Record) -> AuditEntry:

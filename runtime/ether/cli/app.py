@@ -18,8 +18,8 @@ from typer.core import TyperGroup
 from ether.cli.bus import agents, dead_letters, delegate, discover, leases, up
 from ether.cli.common.discover_option import with_lan_urls
 from ether.cli.common.exit_code import ExitCode, code_of_error
-from ether.cli.common.options import FormatOption, GlobalOptions, settings_of
-from ether.cli.common.output import Format
+from ether.cli.common.options import FormatOption, output_of
+from ether.cli.common.output import Format, Output
 from ether.cli.journal import log, trace
 from ether.cli.setup import doctor, keys, schema, version
 from ether.cli.tools import bench, review, soak, torture
@@ -59,7 +59,7 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             raise typer.Exit(ExitCode.PIPE) from None
         except (EtherError, OSError) as error:
-            _say(error, settings_of(ctx))
+            _say(error, output_of(ctx))
             raise typer.Exit(code_of_error(error)) from None
         except Exception as error:
             if hasattr(error, "format_message"):
@@ -69,23 +69,20 @@ class Commands(TyperGroup):
             raise typer.Exit(ExitCode.SOFTWARE) from None
 
 
-def _say(error: EtherError | OSError, settings: GlobalOptions) -> None:
-    if settings.debug:
+def _say(error: EtherError | OSError, out: Output) -> None:
+    if out.debug:
         say("".join(traceback.format_exception(error)).rstrip())
-    code, message, retryable = _describe(error)
-    if settings.format is Format.TEXT:
+    if isinstance(error, EtherError):
+        code, message, retryable = error.code, str(error), error.retryable
+    else:
+        place = f"{error.filename}: " if error.filename else ""
+        code, message, retryable = "os", f"{place}{error.strerror or error}", False
+    if out.is_text:
         say(f"ether: {code}: {message}")
     else:
         fields = {"code": code, "message": message, "retryable": retryable, "exit_code": code_of_error(error)}
         with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
             put(json_text({"error": fields}), sys.stderr)
-
-
-def _describe(error: EtherError | OSError) -> tuple[str, str, bool]:
-    if isinstance(error, EtherError):
-        return error.code, str(error), error.retryable
-    place = f"{error.filename}: " if error.filename else ""
-    return "os", f"{place}{error.strerror or error}", False
 
 
 def _say_usage(error: Any) -> int:
@@ -134,7 +131,7 @@ def main(
     ] = False,
 ) -> None:
     """Take the global options."""
-    ctx.obj = GlobalOptions(output_format or Format.TEXT, quiet=quiet, debug=debug)
+    ctx.obj = Output(output_format or Format.TEXT, quiet=quiet, debug=debug)
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
     log_to_stderr(level)
     if ctx.invoked_subcommand is None:

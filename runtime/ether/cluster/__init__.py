@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 
 _MODULES = {
-    "GAVE_UP": "ether.cluster.cluster",
-    "up": "ether.cluster.cluster",
-    "AgentSpec": "ether.cluster.spec",
-    "Cluster": "ether.cluster.cluster",
-    "ClusterSpec": "ether.cluster.spec",
-    "NodeSpec": "ether.cluster.spec",
+    **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
+    **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec"), "ether.cluster.spec"),
 }
 
 

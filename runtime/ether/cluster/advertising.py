@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Callable
 
+from ether.version import __version__
 from ether_broker.discovery.addresses import bound_addresses
 from ether_broker.discovery.advert import Advert
 from ether_broker.discovery.advertiser import Advertiser
@@ -37,8 +38,6 @@ def advertise(
         InvalidEndpoint: no other machine reaches that address.
         MissingExtra, DiscoveryUnavailable: as `Advertiser.open`.
     """
-    from ether.version import __version__
-
     host, _, port = bound.removeprefix("tcp://").rpartition(":")
     if host.strip("[]") not in ("*", "::", "0.0.0.0") and not bound_addresses(host):  # noqa: S104  we bind nothing
         raise InvalidEndpoint(

@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
@@ -232,9 +231,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -371,7 +368,7 @@ def _settled(bind: str, endpoint: str) -> tuple[str, str]:
     return f"{host}:{port}", _MAPPED.sub(r"\1", endpoint)
 
 
-def up(spec: ClusterSpec, *, on_event: Callable[[str], None]) -> int:
+def up(spec: ClusterSpec, *, on_event: Callable[[str], None], on_up: Callable[[str], None] = _ignore) -> int:
     """Run a cluster until SIGTERM, SIGINT or SIGHUP; in the main thread only.
 
     The first signal drains, a second one ends all at once. Without `bind` in the spec, the broker has the user's
@@ -380,6 +377,7 @@ def up(spec: ClusterSpec, *, on_event: Callable[[str], None]) -> int:
     Args:
         spec: the cluster.
         on_event: told in words what happens, and each line that a process prints, as `name | line`.
+        on_up: told the bus's URL when all agents are up.
 
     Returns:
         The exit code: 0 after a drain, `GAVE_UP` when a process ended too often, 128 and the number of the second
@@ -400,6 +398,7 @@ def up(spec: ClusterSpec, *, on_event: Callable[[str], None]) -> int:
         )
         with cluster:
             on_event(f"the cluster {spec.name} is up at {cluster.url}")
+            on_up(cluster.url)
             reason = stopping.wait()
             failed = cluster.failed
             if failed is None:

@@ -19,29 +19,20 @@ A flag goes before the environment (`ETHER_CLUSTER__DRAIN=30`), and that before 
 from __future__ import annotations
 
 import os
-import types
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from ether.cluster.file_schema import (
-    START,
-    AccessSection,
-    ClusterFile,
-    ClusterSection,
-    LimitsSection,
-    Section,
-    SecuritySection,
-    TimingSection,
-)
+from ether.cluster.file_schema import START, AccessSection, ClusterFile
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.limits import Limits
 from ether_broker.name_hint import nearest
-from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.security.access_list import Access
 
 __all__ = ["json_schema", "load", "of_agents"]
 
@@ -167,45 +158,36 @@ def _start_at(folder: Path, data: Any) -> None:
 
 def _plain(problem: Any) -> str:
     """What pydantic says, with the value, and in our words where its own would help nobody."""
-    value = problem["input"]
+    value, shown = problem["input"], repr(problem["input"])[:80]
     match problem["type"]:
         case "value_error":
             return str(problem["ctx"]["error"])
         case "string_pattern_mismatch" if problem["ctx"]["pattern"] == START:
-            return f"{value!r} is no agent: write module:Class, as in 'reviews:Scout'."
+            return f"{shown} is no agent: write module:Class, as in 'reviews:Scout'."
         case "literal_error":
             wanted = problem["ctx"]["expected"].replace("'", "")
-            return f"{value!r} is not one of {wanted}.{nearest(str(value), _words(wanted))}"
+            hint = nearest(str(value), re.split(", | or ", wanted))
+            return f"{shown} is not one of {wanted}.{hint}"
         case "model_type" | "dict_type":
             return "keys and values go here."
         case "too_short":
             return "give at least one."
         case _:
             message = str(problem["msg"]).removeprefix("Input ").rstrip(".")
-            given = f" (it is {value!r})" if isinstance(value, str | int | float | bool | None) else ""
+            given = f" (it is {shown})" if isinstance(value, str | int | float | bool | None) else ""
             return f"{message}{given}."
 
 
-def _words(expected: str) -> list[str]:
-    return [word.strip() for word in expected.replace(" or ", ",").split(",")]
-
-
 def _keys_at(path: Iterable[str | int]) -> list[str]:
-    """The keys that a mapping of the file may have."""
-    model: Any = ClusterFile
+    """The keys that a mapping of the file may have, as the JSON Schema says."""
+    schema = ClusterFile.model_json_schema()
+    found = schema
     for part in path:
-        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
-            model = _fields(model)[part].annotation
-        if get_origin(model) in {Union, types.UnionType}:
-            [model] = [one for one in get_args(model) if one is not type(None)]
-        if get_origin(model) is list:
-            [model] = get_args(model)
-    return list(_fields(model)) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    """The keys as they stand in the file, with their fields."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
+        found = found["items"] if isinstance(part, int) else found["properties"][part]
+        for kind in (found, *found.get("anyOf", ())):
+            if "$ref" in kind:
+                found = schema["$defs"][kind["$ref"].rpartition("/")[2]]
+    return list(found["properties"])
 
 
 def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
@@ -213,30 +195,22 @@ def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple
         section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
         if not name.startswith(_PREFIX) or section not in _SETTINGS:
             continue
-        yield (section, key), _scalar(section, key, text, name), name
+        yield (section, key), _scalar(section, key, text), name
 
 
 def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
     for key, value in (overrides or {}).items():
         if value is not None:
-            yield tuple(key.split(".")), value, f"flag {key}"
+            yield tuple(key.split(".")), value, f"--{key.rpartition('.')[2]}"
 
 
-def _scalar(section: str, key: str, text: str, name: str) -> Any:
-    """What a variable's text means: itself where text is wanted, else as YAML reads it."""
+def _scalar(section: str, key: str, text: str) -> Any:
+    """What a variable's text means for its key; the text itself where it means nothing, which validation tells."""
     field = _SETTINGS[section].model_fields.get(key)
-    if field is None or _takes_text(field.annotation):
-        return text
     try:
-        return YamlDocument(text, name).data
-    except InvalidSpec:
-        raise InvalidSpec(f"{name} is {text[:80]!r}, which is no value of {section}.{key}.") from None
-
-
-def _takes_text(annotation: Any) -> bool:
-    if get_origin(annotation) in {Union, types.UnionType}:
-        return any(_takes_text(part) for part in get_args(annotation))
-    return annotation is str or get_origin(annotation) is Literal
+        return text if field is None else TypeAdapter(field.annotation).validate_strings(text)
+    except ValidationError:
+        return text
 
 
 def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
@@ -260,16 +234,12 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
 def _access(section: AccessSection | None) -> Access | None:
     if section is None:
         return None
-    return Access(
-        delegate=[DelegateRule(entry.who, entry.what, entry.to) for entry in section.delegate],
-        observe=section.observe,
-        read=section.administer.read,
-        change=section.administer.change,
-        register=[RegisterRule(entry.node, entry.agents) for entry in section.register_],
-    )
+    fields = section.model_dump(by_alias=True)
+    administer = fields.pop("administer")
+    return Access.of({**fields, **administer})
 
 
-_SETTINGS: Final[dict[str, type[Section]]] = {
-    "cluster": ClusterSection, "security": SecuritySection, "limits": LimitsSection,
-    "timing": TimingSection,
-}  # fmt: skip
+_SETTINGS: Final[dict[str, Any]] = {
+    name: ClusterFile.model_fields[name].annotation for name in ("cluster", "security", "limits", "timing")
+}
+"""{section whose keys variables may set: its model}."""

@@ -13,17 +13,7 @@ from ether_broker.limits import LEAST, Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 
-__all__ = [
-    "START",
-    "AgentEntry",
-    "ClusterFile",
-    "ClusterSection",
-    "LimitsSection",
-    "NodeEntry",
-    "Section",
-    "SecuritySection",
-    "TimingSection",
-]
+__all__ = ["START", "AccessSection", "ClusterFile", "ClusterSection"]
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 START: Final = rf"^{_NAME}:{_NAME}$"
@@ -51,7 +41,7 @@ class ClusterSection(Section):
     """The cluster as a whole."""
 
     name: AgentName = "default"
-    """The default address is made of it."""
+    """Of the cluster; its default address and its journal are made of it."""
     bind: Annotated[str | None, BeforeValidator(_endpoint)] = None
     """The broker's address: tcp://HOST:PORT or ipc:///PATH; default: the user's own for the cluster's name."""
     durability: Literal["journal", "memory"] = "journal"
@@ -59,7 +49,7 @@ class ClusterSection(Section):
     journal: str | None = None
     """The journal's file; default: the user's own for the cluster's name."""
     advertise: bool = False
-    """Whether other machines of the local network can find the broker by the cluster's name."""
+    """Whether other machines of the local network can find the broker by the cluster's name; needs bind tcp://*:PORT."""
     drain: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DRAIN
     """Seconds that running work has when the cluster ends."""
     start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 import traceback
@@ -51,6 +50,7 @@ def serve(
     threads: int = 4,
     drain: float = DRAIN,
     on_event: Callable[[str], None],
+    on_up: Callable[[str], None] = lambda _url: None,
     keys: KeysLike | None = None,
     server_key: ServerKey | None = None,
 ) -> int:
@@ -67,6 +67,7 @@ def serve(
         threads: as `Runtime`.
         drain: seconds.
         on_event: told in words what happens.
+        on_up: told the bus's URL when the agents are up.
         keys: as `Runtime.connect`.
         server_key: as `Runtime.connect`.
 
@@ -83,42 +84,38 @@ def serve(
     if here not in sys.path:
         sys.path.append(here)
 
-    return _serve(
-        url, lambda bus: [_start_under_free_names(bus, agent) for agent in agents], name=name, threads=threads, drain=drain,
-        on_event=on_event, timeout=10.0, keys=keys, server_key=server_key,
-    )  # fmt: skip
+    def connect() -> Runtime:
+        return Runtime.connect(url, name=name, threads=threads, drain=drain, keys=keys, server_key=server_key)
+
+    def start(bus: Runtime) -> list[Sequence[str]]:
+        return [_start_under_free_names(bus, agent) for agent in agents]
+
+    return _serve(connect, start, drain, on_event=on_event, on_ready=lambda _names: on_up(url))
 
 
 def _serve(
-    url: str,
+    connect: Callable[[], Runtime],
     start: Callable[[Runtime], list[Sequence[str]]],
-    *,
-    name: str | None,
-    threads: int,
     drain: float,
+    *,
     on_event: Callable[[str], None],
-    timeout: float,
-    on_ready: Callable[[list[Sequence[str]]], None] = lambda _names: None,
-    keys: KeysLike | None = None,
-    server_key: ServerKey | None = None,
+    on_ready: Callable[[list[Sequence[str]]], None],
 ) -> int:
     escalated: list[str] = []
-    with Stopping(_end_at_once) as stopping:
+    with Stopping() as stopping:
 
         def give_up(tree: str, reason: str) -> None:
             escalated.append(tree)
             stopping.post(f"{tree} gave up: {reason}")
 
-        bus = join(lambda: Runtime.connect(
-            url, name=name, threads=threads, drain=drain, timeout=timeout, keys=keys, server_key=server_key
-        ))  # fmt: skip
+        bus = join(connect)
         bus.node.supervision.on_escalation, bus.node.supervision.comes_back = give_up, True
         try:
             names = start(bus)
         except BaseException:
             bus.close(0.0)
             raise
-        on_event(f"{bus.name} at {url}: {', '.join(chain.from_iterable(names)) or 'no agents'}")
+        on_event(f"{bus.name} at {bus.url}: {', '.join(chain.from_iterable(names)) or 'no agents'}")
         on_ready(names)
         on_event(f"{bus.name} ends ({stopping.wait()}); running work has {drain:g} s")
         bus.close()
@@ -207,10 +204,6 @@ def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     return named.names
 
 
-def _end_at_once(number: int) -> None:
-    os._exit(128 + number)
-
-
 def main() -> None:
     """Serve as a child of a cluster."""
     parent_link = ParentLink()
@@ -220,13 +213,16 @@ def main() -> None:
 
 
 def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
+    agents = [NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"])) for item in request["agents"]]
+    options = {option: request[option] for option in ("name", "threads", "drain")}
     try:
         return _serve(
-            request["url"], lambda bus: [_start_named(bus, _named_agents(item)) for item in request["agents"]],
-            name=request["name"], threads=request["threads"], drain=request["drain"], timeout=_JOIN,
-            on_event=logging.getLogger("ether.node").debug, on_ready=lambda names: parent_link.ready(agents=names),
-            **_keys(request.get("security")),
-        )  # fmt: skip
+            lambda: Runtime.connect(request["url"], timeout=_JOIN, **options, **_keys(request.get("security"))),
+            lambda bus: [_start_named(bus, named) for named in agents],
+            request["drain"],
+            on_event=logging.getLogger("ether.node").debug,
+            on_ready=lambda names: parent_link.ready(agents=names),
+        )
     except EtherError as error:
         parent_link.failed(error.code, str(error))
     except BaseException as error:  # noqa: BLE001  whatever an agent's code raised: the parent has to tell it
@@ -244,11 +240,6 @@ def _keys(security: dict[str, Any] | None) -> dict[str, Any]:
 
     pair = KeyPair(security["public"], security["secret"])
     return {"keys": pair, "server_key": Path(security["server_key"])}
-
-
-def _named_agents(item: dict[str, Any]) -> NamedAgents:
-    """What `ether.cluster` packed."""
-    return NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"]))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
 
-from ether_actors.agent.agent import default_name
+from ether_actors.agent.agent import default_name, free_names
 from ether_actors.restarts.child_spec import Backoff, Restart
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
@@ -25,7 +25,7 @@ from ether_broker.limits import Limits
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.endpoint import check_endpoint
+from ether_broker.transport.endpoint import check_endpoint, is_exposed
 
 __all__ = [
     "DRAIN",
@@ -336,9 +336,7 @@ def _check_owners(agents: Iterable[AgentSpec]) -> None:
 
 
 def _names(agent: AgentSpec, used: set[str]) -> tuple[str, ...]:
-    base = agent.base_name
-    free = (name for number in count(1) if (name := base if number == 1 else f"{base}-{number}") not in used)
-    names = tuple(islice(free, agent.count))
+    names = tuple(islice(free_names(agent.base_name, used), agent.count))
     used.update(names)
     return names
 
@@ -366,7 +364,6 @@ def _reference(cls: type) -> str:
 
 def _check_advertised(name: str, bind: str | None) -> None:
     from ether_broker.discovery.advert import MAX_LABEL
-    from ether_broker.transport.endpoint import is_exposed
 
     if bind is None or not is_exposed(bind):
         now = "it has none" if bind is None else f"{bind} is for this machine only"

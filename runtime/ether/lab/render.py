@@ -19,7 +19,8 @@ def render(report: Report, *, markdown: bool = False) -> str:
     """The report for people: what it came to and what broke first of all, then figures and what they were taken from."""
     draw = _table if markdown else _columns
     parts = [printable(report.headline)] if report.headline else []
-    parts += [draw(*_cells(rows)) for rows in (_violations(report), _figures(report), *report.tables.values()) if rows]
+    figures = list(map(_figure, report.figures))
+    parts += [draw(*_cells(rows)) for rows in (_violations(report), figures, *report.tables.values()) if rows]
     known = [f"{name} {_plain(value)}" for name, value in report.about.items() if value not in (None, "", [], False)]
     return "\n\n".join([*parts, one_line(", ".join(known))] if known else parts) + "\n"
 
@@ -38,10 +39,6 @@ def _violations(report: Report) -> list[Row]:
             more = f"and {count - _SHOWN:,} more; -o json has all"
             found.append({"rule": rule, "delegation": "", "broken promise": more})
     return found
-
-
-def _figures(report: Report) -> list[Row]:
-    return [_figure(figure) for figure in report.figures]
 
 
 def _figure(figure: Figure) -> Row:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ether_broker.errors import UsageError
 
-__all__ = ["RunSettings"]
+__all__ = ["RunSettings", "Transport"]
+
+Transport: TypeAlias = Literal["ipc", "tcp"]
 
 
 def _silent(_line: str) -> None:
@@ -24,13 +26,16 @@ class RunSettings(BaseModel):
         UsageError: a value that cannot be; the message names it.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     seconds: float = Field(1.0, gt=0)
-    transport: str = "ipc"
-    """`ipc`, or `tcp` on the loopback."""
-    folder: Path | None = Field(None, exclude=True)
-    """Where the files of the run stay; None removes them. It has to be empty or new."""
+    """Seconds of the run, or of each of its turns."""
+    transport: Transport = "ipc"
+    """ipc, or tcp on the loopback."""
+    keep: Path | None = Field(None, exclude=True)
+    """The folder where the files of the run stay, empty or new; without one they are removed."""
     tell: Callable[[str], None] = Field(_silent, exclude=True)
     """Called with a line for people as it goes on."""
 
@@ -40,13 +45,6 @@ class RunSettings(BaseModel):
         except ValidationError as error:
             said = (f"{'.'.join(map(str, one['loc']))}={one['input']!r}: {one['msg']}." for one in error.errors())
             raise UsageError(" ".join(said)) from None
-
-    @field_validator("transport")
-    @classmethod
-    def _is_known(cls, transport: str) -> str:
-        if transport not in {"tcp", "ipc"}:
-            raise ValueError("choose tcp or ipc")
-        return transport
 
     def plain(self) -> dict[str, Any]:
         """The settings as JSON has them, without what says only where and to whom."""
@@ -58,9 +56,9 @@ class RunSettings(BaseModel):
         Raises:
             UsageError: it is not empty.
         """
-        if self.folder is None:
+        if self.keep is None:
             return None
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if any(self.folder.iterdir()):
-            raise UsageError(f"{self.folder} is not empty: name another folder.")
-        return self.folder.resolve()
+        self.keep.mkdir(parents=True, exist_ok=True)
+        if any(self.keep.iterdir()):
+            raise UsageError(f"{self.keep} is not empty: name another folder.")
+        return self.keep.resolve()

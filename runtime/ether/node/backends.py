@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ether_broker.transport.address import Addressing
     from ether_broker.transport.link import Link
     from ether_broker.transport.refusal_log import RefusalLog
+    from ether_broker.transport.server import Server
     from ether_broker.transport.zeromq.curve_server import CurveGuard
-    from ether_broker.transport.zeromq.server import ZmqServer
 
 __all__ = [
     "Context",
@@ -76,7 +76,7 @@ def addressing() -> Addressing:
 
 def make_server(
     endpoint: str, context: Context, guard: CurveGuard | None, refusals: RefusalLog, *, insecure: bool
-) -> ZmqServer:  # fmt: skip
+) -> Server:  # fmt: skip
     """The broker's side of the transport, which listens.
 
     Raises:

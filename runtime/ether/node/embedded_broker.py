@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ether.node.backends import Context, addressing, make_clock, make_guard, make_server, open_journal
 from ether_broker.limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.backlog import Backlog
+from ether_broker.transport.refusal_log import RefusalLog
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
     from ether_actors.supervisor.supervisor import Supervisor
     from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
-    from ether_broker.transport.backlog import Backlog
-    from ether_broker.transport.refusal_log import RefusalLog
 
 __all__ = ["EmbeddedBroker"]
 

@@ -21,6 +21,7 @@ from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.outgoing import OutgoingDelegations, awaiting
 from ether.node.subscriptions import Subscriptions
+from ether.version import __version__
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_broker import errors
@@ -114,8 +115,6 @@ class NodeSession:
                 raise link.explain() or errors.BrokerUnavailable(msg)
 
     def _greet(self) -> None:
-        from ether.version import __version__
-
         info = {
             "node": self._name, "pid": os.getpid(), "host": os.uname().nodename, "schema_version": SCHEMA_VERSION,
             "version": __version__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -11,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ether.process.event_loop import ProcessEventLoop
 from ether.text_io.terminal import put
 
 __all__ = ["OutputReader", "to_stderr"]
@@ -50,8 +50,7 @@ class OutputReader:
     def __init__(self, take: Callable[[str, str], None] = to_stderr) -> None:
         self._take = take
         self._sources: dict[int, _Source] = {}
-        self._event_loop = ProcessEventLoop()
-        self._is_closing = threading.Event()
+        self._event_loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="ether-output-reader", daemon=True)
         self._thread.start()
 
@@ -60,22 +59,22 @@ class OutputReader:
         own = os.dup(pipe)
         os.set_blocking(own, False)
         source = self._sources[pipe] = _Source(name, own)
-        self._event_loop.post(lambda: self._event_loop.watch(own, lambda: self._read(source)))
+        self._event_loop.call_soon_threadsafe(self._event_loop.add_reader, own, self._read, source)
 
     def disconnect(self, pipe: int, timeout: float = 0.5) -> tuple[str, ...]:
         """Read to the end, waiting at most `timeout` seconds for it, and return the last lines."""
         source = self._sources.pop(pipe)
         if not source.ended.wait(timeout):  # somebody else holds the pipe: a process that it has started
-            self._event_loop.post(lambda: self._end(source))
+            self._event_loop.call_soon_threadsafe(self._end, source)
         return tuple(source.last)
 
     def close(self) -> None:
         """End the thread, waiting at most 2 s for it."""
-        self._event_loop.post(self._is_closing.set)
+        self._event_loop.call_soon_threadsafe(self._event_loop.stop)
         self._thread.join(2.0)
 
     def _run(self) -> None:
-        self._event_loop.run(self._is_closing.is_set)
+        self._event_loop.run_forever()
         for source in self._sources.values():
             self._end(source)
         self._event_loop.close()
@@ -97,6 +96,6 @@ class OutputReader:
 
     def _end(self, source: _Source) -> None:
         if not source.ended.is_set():
-            self._event_loop.unwatch(source.pipe)
+            self._event_loop.remove_reader(source.pipe)
             os.close(source.pipe)
             source.ended.set()

@@ -3,7 +3,7 @@
     Cluster ── add, stop ──► ProcessSupervisor ── step(event) ──► RestartMachine  one supervisor a process, each with
                                 │   ▲                                 │           a restart budget of its own
                                 │   └──────────── effects ────────────┘
-                                ├── ProcessEventLoop  what is due, and when
+                                ├── event loop        what is due, and when: asyncio's
                                 ├── Process           start, signal, reap
                                 └── OutputReader      what they print
 
@@ -13,6 +13,7 @@ One thread owns it all and starts every process, because the kernel ties a child
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -26,7 +27,6 @@ from typing import Any, Final
 
 from ether.errors import ProcessFailed
 from ether.process.child import Process, describe_exit
-from ether.process.event_loop import ProcessEventLoop
 from ether.process.output_reader import OutputReader
 from ether.process.start_failure import error_of, unexplained
 from ether_actors.restarts.child_spec import Backoff, ChildSpec, SupervisorSpec
@@ -151,7 +151,6 @@ class ProcessSupervisor:
         self._changed = threading.Condition()
         self._lock = threading.Lock()
         """Held while the tree makes a step, or is looked at."""
-        self._finished = False
         self._over = False
         self._announced_end = False
         self.failed: ProcessFailed | None = None
@@ -162,7 +161,7 @@ class ProcessSupervisor:
     def start(self) -> None:
         """Start the thread, with no process yet."""
         self._output_reader = OutputReader(self._on_output)
-        self._event_loop = ProcessEventLoop()
+        self._event_loop = asyncio.new_event_loop()
         self._post(lambda: self._tell(Start()))
         self._thread = threading.Thread(target=self._run, name="ether-process-supervisor", daemon=True)
         self._thread.start()
@@ -249,13 +248,13 @@ class ProcessSupervisor:
     def _post(self, call: Callable[[], None]) -> None:
         with self._changed:
             if not self._over:
-                self._event_loop.post(call)
+                self._event_loop.call_soon_threadsafe(call)
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._event_loop.run(lambda: self._finished)
+            self._event_loop.run_forever()
         finally:
             self._end()
 
@@ -283,14 +282,14 @@ class ProcessSupervisor:
                 else:
                     self._ask_to_end(life)
             case SetTimer(token, at, _):
-                self._event_loop.call_at(at, lambda: self._tell(TimerFired(token)))
+                self._event_loop.call_at(at, self._tell, TimerFired(token))
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._spent = name
             case Escalate():
                 self._give_up()
             case Gone(path):
                 if path == (_ROOT,):
-                    self._finished = True
+                    self._event_loop.stop()
             case _:  # other Down, and Restarted: told when they happened
                 pass
 
@@ -307,14 +306,14 @@ class ProcessSupervisor:
             return
         life = self._lives[name] = _Life(spec, process, path, incarnation)
         self._output_reader.connect(name, process.output)
-        self._event_loop.watch(process.channel, lambda: self._hear(life))
-        self._event_loop.watch(process.exit, lambda: self._ended(life))
-        self._event_loop.call_at(time.monotonic() + spec.start_timeout, lambda: self._too_late(life))
+        self._event_loop.add_reader(process.channel, self._hear, life)
+        self._event_loop.add_reader(process.exit, self._ended, life)
+        self._event_loop.call_later(spec.start_timeout, self._too_late, life)
 
     def _hear(self, life: _Life) -> None:
         reports = life.process.reports()
         if reports is None:
-            self._event_loop.unwatch(life.process.channel)
+            self._event_loop.remove_reader(life.process.channel)
             return
         for report in reports:
             if "ready" in report:
@@ -344,7 +343,7 @@ class ProcessSupervisor:
             return
         life.exit_expected = True
         life.process.tell(signal.SIGINT if life.spec.last and life.is_up else signal.SIGTERM)
-        self._event_loop.call_at(time.monotonic() + life.spec.drain + GRACE, lambda: self._kill(life))
+        self._event_loop.call_later(life.spec.drain + GRACE, self._kill, life)
 
     def _kill(self, life: _Life) -> None:
         if self._lives.get(life.spec.name) is life:
@@ -358,14 +357,12 @@ class ProcessSupervisor:
 
     def _ended(self, life: _Life) -> None:
         name, process = life.spec.name, life.process
-        if self._event_loop.is_watched(process.channel):
-            self._hear(life)  # its last words may lie there still
+        self._hear(life)  # its last words may lie there still
         del self._lives[name]
         code = process.reap()
         output = self._output_reader.disconnect(process.output)
         for descriptor in (process.channel, process.exit):
-            if self._event_loop.is_watched(descriptor):
-                self._event_loop.unwatch(descriptor)
+            self._event_loop.remove_reader(descriptor)
         process.close()
         how = describe_exit(code)
         self._last_ends[name] = (code, how)

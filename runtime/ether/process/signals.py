@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, Self
 
 __all__ = ["Stopping"]
@@ -21,10 +22,11 @@ class Stopping:
     A signal that was ignored stays so: `nohup` means what it says.
 
     Args:
-        at_once: called with the number of the second signal, in the main thread, wherever that is.
+        at_once: called with the number of the second signal, in the main thread, wherever that is; default: ends the process
+            with 128 and that number.
     """
 
-    def __init__(self, at_once: Callable[[int], None]) -> None:
+    def __init__(self, at_once: Callable[[int], None] = lambda number: os._exit(128 + number)) -> None:
         self._at_once = at_once
         self._reasons: SimpleQueue[str] = SimpleQueue()  # `put` may be called from a signal handler
         self._before: dict[int, Any] = {}
@@ -57,9 +59,7 @@ class Stopping:
                 self._before[number] = signal.signal(number, self._signalled)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
+from ether.runtime import Runtime
 
 __all__ = ["SCOUT", "default_processes", "open_bus", "scout_nodes"]
 
@@ -26,8 +25,6 @@ def open_bus(processes: int) -> Iterator[Runtime]:
     Raises:
         EtherError: the cluster does not start; see `Cluster.open`.
     """
-    from ether.runtime import Runtime
-
     if not processes:
         from ether.review.scout.agent import Scout
 

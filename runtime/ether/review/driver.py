@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -14,12 +13,10 @@ from ether.review.plan import ReviewTask
 from ether.review.progress import Progress
 from ether.review.scout.findings.truncation import shorten
 from ether.review.scout.summary import Group, summarise
+from ether.runtime import Runtime
+from ether_actors.task.handle import Handle
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InternalError
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
-    from ether_actors.task.handle import Handle
 
 __all__ = ["groups_of", "reduce_outcomes", "run_tasks"]
 
@@ -40,69 +37,56 @@ def run_tasks(
     Args:
         bus: where the agents are.
         tasks: what to do.
-        progress: told of each task by one thread at a time.
+        progress: told of each task, in the caller's thread.
         timeout: seconds for each task.
         window: tasks under way at a time.
 
     Returns:
         One outcome a task, in the order of `tasks`.
     """
-    followers = _Followers(bus, progress, timeout)
-    with ThreadPoolExecutor(max_workers=window, thread_name_prefix="ether-review") as threads:
-        try:
-            return list(threads.map(followers.follow, tasks))
-        except BaseException:
-            followers.call_off()
-            raise
+    return asyncio.run(_follow_all(bus, tasks, progress, timeout, window))
 
 
-class _Followers:
-    """The state that the threads share which follow one task each."""
+async def _follow_all(
+    bus: Runtime, tasks: Sequence[ReviewTask], progress: Progress, timeout: float, window: int
+) -> list[Outcome]:
+    turns = asyncio.Semaphore(window)
 
-    def __init__(self, bus: Runtime, progress: Progress, timeout: float) -> None:
-        self._bus = bus
-        self._progress = progress
-        self._timeout = timeout
-        self._under_way: dict[ReviewTask, Handle] = {}
-        self._over = threading.Event()
-        self._lock = threading.Lock()
-        """Held while the progress is told of something."""
-
-    def follow(self, task: ReviewTask) -> Outcome:
-        """Delegate one task, show what happens to it, and give its outcome, whatever happens."""
-        params = {"path": str(task.target.path), "passes": [task.pass_name.value]}
-        try:
-            handle = self._bus.delegate("scout.explore_directory", params, timeout=self._timeout)
-            self._under_way[task] = handle
-            if self._over.is_set():  # set before `call_off` looks: one of the two sees the other
-                handle.cancel()
-            outcome = self._followed(task, handle)
-        except Exception as error:  # noqa: BLE001  a bug in following one task stops no other
-            known = error if isinstance(error, EtherError) else InternalError(f"{type(error).__name__}: {error}")
-            outcome = Outcome.undelivered(task, known)
-        self._under_way.pop(task, None)
-        with self._lock:
-            self._progress.finished(outcome)
+    async def follow(task: ReviewTask) -> Outcome:
+        async with turns:
+            outcome = await _follow(bus, task, progress, timeout)
+        progress.finished(outcome)
         return outcome
 
-    def _followed(self, task: ReviewTask, handle: Handle) -> Outcome:
-        is_shown = False
-        for response in handle.stream():
-            if response.status.is_terminal:
-                return Outcome.of(task, response)
-            with self._lock:
-                if not is_shown:  # ACCEPTED is also the heartbeat of long work, and comes again and again
-                    self._progress.started(task, handle.id)
-                is_shown = True
-                if response.progress is not None:
-                    self._progress.progressed(task, handle.id, response.progress, response.summary)
-        raise InternalError("The stream ended without an outcome.")
+    return await asyncio.gather(*map(follow, tasks))
 
-    def call_off(self) -> None:
-        """Cancel what is under way, and what a thread is just about to delegate."""
-        self._over.set()
-        for handle in list(self._under_way.values()):
+
+async def _follow(bus: Runtime, task: ReviewTask, progress: Progress, timeout: float) -> Outcome:
+    """Delegate one task, show what happens to it, and give its outcome, whatever happens; when cancelled, call it off."""
+    params = {"path": str(task.target.path), "passes": [task.pass_name.value]}
+    try:
+        handle = bus.delegate("scout.explore_directory", params, timeout=timeout)
+        try:
+            return await _outcome(task, handle, progress)
+        except BaseException:
             handle.cancel()
+            raise
+    except Exception as error:  # noqa: BLE001  a bug in following one task stops no other
+        known = error if isinstance(error, EtherError) else InternalError(f"{type(error).__name__}: {error}")
+        return Outcome.undelivered(task, known)
+
+
+async def _outcome(task: ReviewTask, handle: Handle, progress: Progress) -> Outcome:
+    is_shown = False
+    async for response in handle.stream():
+        if response.status.is_terminal:
+            return Outcome.of(task, response)
+        if not is_shown:  # ACCEPTED is also the heartbeat of long work, and comes again and again
+            progress.started(task, handle.id)
+        is_shown = True
+        if response.progress is not None:
+            progress.progressed(task, handle.id, response.progress, response.summary)
+    raise InternalError("The stream ended without an outcome.")
 
 
 def reduce_outcomes(bus: Runtime, outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], str]:

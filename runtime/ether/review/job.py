@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from ether.review import markdown_report, report
 from ether.review.bus import default_processes, open_bus
@@ -18,11 +18,9 @@ from ether.review.plan import plan, targets
 from ether.review.progress import Progress
 from ether.review.scout.explore import PassName
 from ether.review.scout.ruff import require_ruff
+from ether.runtime import Runtime
 from ether_broker.errors import UsageError
 from ether_broker.text import json_text, printable_lines
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
 
 __all__ = ["DEFAULT_TIMEOUT", "Review", "review"]
 

@@ -21,6 +21,5 @@ def read_text(path: Path, most: int) -> str:
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
-        msg = f"more than {most:,} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"more than {most:,} bytes")
     return data.decode()

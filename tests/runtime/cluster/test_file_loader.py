@@ -227,8 +227,10 @@ def test_a_variable_or_flag_that_cannot_be_is_named(tmp_path: Path):
     assert refusal(tmp_path, text, {"ETHER_CLUSTER__PERIOD": environ["ETHER_CLUSTER__PERIOD"]}) == (
         "ETHER_CLUSTER__PERIOD: cluster.period: should be a valid number (it is 'soon')."
     )
-    assert refusal(tmp_path, text, environ) == "ETHER_LIMITS__WINDOW is '{', which is no value of limits.window."
-    assert refusal(tmp_path, text, cluster__drain="x").startswith("flag cluster.drain: cluster.drain: ")
+    assert refusal(tmp_path, text, {"ETHER_LIMITS__WINDOW": environ["ETHER_LIMITS__WINDOW"]}) == (
+        "ETHER_LIMITS__WINDOW: limits.window: should be a valid integer (it is '{')."
+    )
+    assert refusal(tmp_path, text, cluster__drain="x").startswith("--drain: cluster.drain: ")
 
 
 def test_a_setting_below_something_that_is_no_mapping_leaves_the_blame_there(tmp_path: Path):
@@ -309,7 +311,8 @@ def test_aliases_nest_no_deeper_than_anything_else(tmp_path: Path):
 def test_a_variable_is_no_way_round_the_bound(tmp_path: Path):
     told = refusal(tmp_path, FULL, {"ETHER_CLUSTER__DRAIN": "[" * 100_000})
 
-    assert "is no value of cluster.drain" in told
+    assert told.startswith("ETHER_CLUSTER__DRAIN: cluster.drain: should be a valid number")
+    assert len(told) < 500
 
 
 def test_a_long_line_is_told_in_part_with_the_caret_where_it_belongs(tmp_path: Path):

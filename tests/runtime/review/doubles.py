@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,18 @@ class FakeHandle:
         self._gate = gate
 
     def stream(self):
+        return self
+
+    def __iter__(self):
+        return iter(self._responses)
+
+    async def __aiter__(self):
         yield Response(request_id=self.id, status=Status.ACCEPTED)
         yield Response(request_id=self.id, status=Status.PROGRESS, progress=0.5, summary="half.py")
         if self._gate is not None:
-            assert self._gate.wait(10)
-        yield from self._responses
+            assert await asyncio.to_thread(self._gate.wait, 10)
+        for response in self._responses:
+            yield response
 
     def cancel(self):
         self.cancelled.set()

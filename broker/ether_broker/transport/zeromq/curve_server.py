@@ -51,7 +51,7 @@ class CurveGuard:
 
     def __init__(self, keyring: Keyring, refusals: RefusalLog | None = None) -> None:
         self.keyring = keyring
-        self.refusals = refusals or RefusalLog()
+        self.refusals: RefusalLog = refusals or RefusalLog()
         self._keys: OrderedDict[bytes, str] = OrderedDict()
         self._authenticator: Authenticator | None = None
         self._host = ""

@@ -107,10 +107,6 @@ def _condition(row: Mapping[str, Any]) -> str:
     return str(row["condition"])
 
 
-def _ended(row: Mapping[str, Any]) -> int:
-    return sum(row["outcomes"].values())
-
-
 _AGENTS: Final = (
     Column("agent"),
     Column("node"),
@@ -118,7 +114,7 @@ _AGENTS: Final = (
     Column("queued", right=True),
     Column("running", lambda row: row["in_flight"], right=True),
     Column("done", lambda row: row["outcomes"].get("COMPLETED", 0), right=True),
-    Column("not done", lambda row: _ended(row) - row["outcomes"].get("COMPLETED", 0), right=True),
+    Column("not done", lambda row: sum(row["outcomes"].values()) - row["outcomes"].get("COMPLETED", 0), right=True),
     Column("p50", lambda row: seconds(row["p50"]), right=True),
     Column("p99", lambda row: seconds(row["p99"]), right=True),
     Column("role"),

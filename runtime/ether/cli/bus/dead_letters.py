@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,16 +12,14 @@ from ether.cli.bus.outcome import print_outcome, record
 from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import ExitCode, code_of_status
-from ether.cli.common.options import TimeoutOption, settings_of, with_options
+from ether.cli.common.options import TimeoutOption, with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether.dead_letter import DeadLetterView
+from ether.runtime import Runtime
 from ether_broker.dead_letters import Reason
+from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
-
-if TYPE_CHECKING:
-    from ether.dead_letter import DeadLetterView
-    from ether.runtime import Runtime
-    from ether_broker.envelope.response import Response
 
 __all__ = ["group"]
 
@@ -32,7 +30,7 @@ _EARLIER: Final = (
     "They are in the broker's memory: those from before its start, a journal has (ether log --event dead_letter)."
 )
 
-ReasonOption = Annotated[Reason | None, typer.Option("--reason", help="Only those that died of it.")]
+ReasonOption = Annotated[Reason | None, typer.Option(help="Only those that died of it.")]
 
 group: typer.Typer = typer.Typer(help="List, show and redrive what could not be delivered.", no_args_is_help=True)
 
@@ -65,7 +63,6 @@ def show(*, number: Annotated[int, typer.Argument(metavar="NUMBER", min=1)], bus
 @group.command()
 @with_options
 def redrive(
-    ctx: typer.Context,
     *,
     numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", min=1)] = None,
     all_of_them: Annotated[bool, typer.Option("--all", help="All that can be, or all of a --reason.")] = False,
@@ -87,7 +84,7 @@ def redrive(
         responses = [(number, handle.result()) for number, handle in handles]
     if numbers and len(numbers) == 1:
         response = responses[0][1]
-        print_outcome(response, out, debug=settings_of(ctx).debug)
+        print_outcome(response, out)
         raise typer.Exit(code_of_status(response.status))
     _print_all(responses, out)
     raise typer.Exit(ExitCode.OK if all(response.ok for _, response in responses) else ExitCode.FAILED)

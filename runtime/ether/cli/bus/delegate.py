@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,19 +17,17 @@ from ether.cli.common.bus_options import AgentClassesOption, BusOptions
 from ether.cli.common.completion import complete_agents, complete_capabilities
 from ether.cli.common.connection import any_bus, pause
 from ether.cli.common.exit_code import code_of_status
-from ether.cli.common.options import TimeoutOption, settings_of, with_options
+from ether.cli.common.options import TimeoutOption, with_options
 from ether.cli.common.output import Output
+from ether.runtime import Runtime
 from ether.text_io.terminal import say
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.response import Response
 from ether_broker.errors import EtherError, NameTaken, UsageError
 from ether_broker.name_hint import nearest
 from ether_broker.wire.codec import id_bytes
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
-    from ether_broker.envelope.response import Response
 
 __all__ = ["FREE_OPTIONS", "delegate", "execute"]
 
@@ -53,17 +51,13 @@ class Work:
         ),
     ] = None
     params: Annotated[
-        str | None,
-        typer.Option("--params", metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin."),
+        str | None, typer.Option(metavar="JSON|@FILE|-", help="All parameters as a JSON object; `-` reads stdin.")
     ] = None
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="JSON|@FILE|-", help="The context slice of the work.")
-    ] = None
-    objective: Annotated[str, typer.Option("--objective", metavar="TEXT", help="The aim in words.")] = ""
+    context: Annotated[str | None, typer.Option(metavar="JSON|@FILE|-", help="The context slice of the work.")] = None
+    objective: Annotated[str, typer.Option(metavar="TEXT", help="The aim in words.")] = ""
     budget: Annotated[
         list[str] | None,
         typer.Option(
-            "--budget",
             metavar="LIMIT=NUMBER",
             help="What it may use: max_cost, max_tokens, max_time_sec or max_iterations; several times for several.",
         ),
@@ -71,18 +65,13 @@ class Work:
     permission: Annotated[
         list[str] | None,
         typer.Option(
-            "--permission",
-            metavar="NAME=VALUE",
-            help="What it may do, such as can_modify_files=false; several times for several.",
+            metavar="NAME=VALUE", help="What it may do, such as can_modify_files=false; several times for several."
         ),
     ] = None
     request_id: Annotated[
         str | None,
         typer.Option(
-            "--request-id",
-            metavar="UUID",
-            help="Name this request: the same id later gets its outcome.",
-            show_default="a new one",
+            metavar="UUID", help="Name this request: the same id later gets its outcome.", show_default="a new one"
         ),
     ] = None
     timeout: TimeoutOption = None
@@ -162,7 +151,7 @@ def _run(ctx: typer.Context, whom: Mapping[str, Any], work: Work, bus: BusOption
             pause()
         response = follow(found.delegate(**arguments), out, stream=work.stream)
         declared = _declared(found, whom["capability"], response) if response.unexpected_fields else set()
-    print_outcome(response, out, debug=settings_of(ctx).debug)
+    print_outcome(response, out)
     if out.is_text:
         _hint(ctx, response, declared)
     raise typer.Exit(code_of_status(response.status))
@@ -218,19 +207,16 @@ def _hint(ctx: typer.Context, response: Response, declared: set[str]) -> None:
     """Say what is meant where a misspelt option or parameter became one that the agent does not take, or a value is missing."""
     known = [option for parameter in ctx.command.params for option in parameter.opts if option[:2] == "--"]
     known += map(_option, declared)
+    words = {word.partition("=")[0] for word in ctx.args}
     following = dict(itertools.pairwise([*ctx.args, "--"]))
     for field in response.unexpected_fields:
         option = _option(field)
         if field in declared:
             if following.get(option, "").startswith("--"):
                 say(f"  {option} has no value, and so is true.")
-        elif option in _words(ctx.args) and "Did you mean" in (meant := nearest(option, known)):
+        elif option in words and "Did you mean" in (meant := nearest(option, known)):
             say(f"  {option} is no option, and so was taken as a parameter.{meant}")
 
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _words(args: Sequence[str]) -> set[str]:
-    return {word.partition("=")[0] for word in args}

@@ -17,7 +17,7 @@ __all__ = ["discover"]
 @with_options
 def discover(
     *,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to listen.")] = 2.5,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to listen.")] = 2.5,
     out: Output,
 ) -> None:
     """List the buses that `ether up --advertise` announces on the local network.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
@@ -21,11 +20,6 @@ def leases(bus: NamedBusOptions, out: Output) -> None:
         out.rows(found.leases(), _LEASES)
 
 
-def _waiting(row: Mapping[str, Any]) -> str:
-    """Those who wait, in line; `-` for nobody."""
-    return ", ".join(claim["agent"] for claim in row["waiting"]) or "-"
-
-
 _LEASES: Final = (
     Column("resource"),
     Column("agent"),
@@ -33,5 +27,5 @@ _LEASES: Final = (
     Column("held for", lambda row: seconds(row["held_for"]), right=True),
     Column("token", right=True),
     Column("delegation", lambda row: row["request_id"]),
-    Column("waiting", _waiting),
+    Column("waiting", lambda row: ", ".join(claim["agent"] for claim in row["waiting"])),
 )

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ether.cli.common.output import Format, Output, seconds
 from ether.text_io.terminal import console, is_drawn, say
+from ether_actors.task.handle import Handle
 from ether_broker.encoding.frozen import thaw
+from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import WaitTimeout
 from ether_broker.text import json_text, one_line, printable
-
-if TYPE_CHECKING:
-    from ether_actors.task.handle import Handle
-    from ether_broker.envelope.response import Response
 
 __all__ = ["follow", "print_outcome", "record"]
 
@@ -37,9 +35,14 @@ def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
     try:
         if not stream:
             return handle.result()
-        if out.format is Format.JSONL:
-            return _lines(handle, out)
-        return _bar(handle) if is_drawn(sys.stderr) else _notes(handle, out)
+        if out.format is not Format.JSONL and is_drawn(sys.stderr):
+            return _bar(handle)
+        for response in _following(handle):
+            if out.format is Format.JSONL:
+                out.value(record(response))
+            else:
+                out.note(_progress(response))
+        return handle.outcome()
     except KeyboardInterrupt:
         handle.cancel()
         try:
@@ -47,20 +50,6 @@ def follow(handle: Handle, out: Output, *, stream: bool = False) -> Response:
         except WaitTimeout:
             out.note(f"cancelled; it had not ended {_FAREWELL:g} s later")
         raise
-
-
-def _lines(handle: Handle, out: Output) -> Response:
-    for response in handle.stream():
-        if response.status.is_terminal:
-            return response
-        out.value(record(response))
-    raise AssertionError  # a stream ends with the outcome
-
-
-def _notes(handle: Handle, out: Output) -> Response:
-    for response in _following(handle):
-        out.note(_progress(response))
-    return handle.outcome()
 
 
 def _bar(handle: Handle) -> Response:
@@ -111,7 +100,7 @@ def record(response: Response) -> dict[str, Any]:
     return {**told, **fields}
 
 
-def print_outcome(response: Response, out: Output, *, debug: bool = False) -> None:
+def print_outcome(response: Response, out: Output) -> None:
     """Print a terminal response: its data on stdout, how it went on stderr."""
     if not out.is_text:
         out.value(record(response))
@@ -122,16 +111,12 @@ def print_outcome(response: Response, out: Output, *, debug: bool = False) -> No
     elif data is not None:
         out.value(json.loads(response.model_dump_json(by_alias=True, include={"data_payload"}))["data"])
     if response.ok:
+        took = "" if response.elapsed is None else f" in {seconds(response.elapsed)}"
         summary = f": {one_line(response.summary, _REASON)}" if response.summary else ""
-        out.note(f"{_head(response)}{summary}")
+        out.note(f"{response.status.name} by {response.from_agent}{took}{summary}")
     else:
-        for line in _reasons(response, debug=debug):
+        for line in _reasons(response, debug=out.debug):
             say(line)
-
-
-def _head(response: Response) -> str:
-    took = "" if response.elapsed is None else f" in {seconds(response.elapsed)}"
-    return f"{response.status.name} by {response.from_agent}{took}"
 
 
 def _reasons(response: Response, *, debug: bool) -> Iterator[str]:

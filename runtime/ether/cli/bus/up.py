@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from ether.cli.common.bus_options import BusOptions
 from ether.cli.common.connection import wait_for
 from ether.cli.common.listening import is_listening
-from ether.cli.common.options import with_options
+from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
+from ether.cluster.file_schema import ClusterSection
+from ether.cluster.spec import DRAIN, ClusterSpec, agent_specs
 from ether_broker.errors import AddressInUse, UsageError
 from ether_broker.transport.endpoint import default_endpoint
 
-if TYPE_CHECKING:
-    from ether.cluster.spec import ClusterSpec
-
 __all__ = ["node", "up"]
 
-DrainOption = Annotated[
-    float | None,
-    typer.Option(
-        "--drain",
-        metavar="SECONDS",
-        min=0.0,
-        help="For running work, when it is told to end.",
-        show_default="the file's, or 10",
-    ),
-]
+_CLUSTER: Final = SettingsOptions(
+    ClusterSection, "name", "bind", "advertise", "drain", "durability", "journal", before="the file's, or "
+)
 
 
 @with_options
@@ -40,47 +32,13 @@ def up(
     what: Annotated[
         list[str], typer.Argument(metavar="FILE|MODULE:CLASS...", help="A cluster file, or the agents themselves.")
     ],
-    bind: Annotated[
-        str | None,
-        typer.Option(
-            "--bind",
-            metavar="URL",
-            help="The broker's address: ipc:///PATH, or tcp://HOST:PORT for other machines.",
-            show_default="the file's, or this user's own",
-        ),
-    ] = None,
+    cluster: Annotated[dict[str, Any], _CLUSTER],
     nodes: Annotated[
-        int | None,
-        typer.Option("--nodes", metavar="N", min=1, help="Processes, each with these agents.", show_default="1"),
-    ] = None,
-    advertise: Annotated[
-        bool,
-        typer.Option("--advertise", help="Let other machines find it (`--discover`); needs --bind 'tcp://*:PORT'."),
-    ] = False,
-    drain: DrainOption = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name", help="Of the cluster: its address and its journal.", show_default="the file's, or default"
-        ),
-    ] = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(
-            "--durability",
-            metavar="journal|memory",
-            help="Whether what was accepted survives the broker.",
-            show_default="the file's, or journal",
-        ),
-    ] = None,
-    journal: Annotated[
-        str | None,
-        typer.Option("--journal", metavar="FILE", help="The journal.", show_default="the file's, or this user's own"),
+        int | None, typer.Option(metavar="N", min=1, help="Processes, each with these agents.", show_default="1")
     ] = None,
     keys: Annotated[
         str | None,
         typer.Option(
-            "--keys",
             metavar="DIR",
             envvar="ETHER_KEYS",
             help="The folder of keys: TCP is encrypted, and only keys that it allows get in.",
@@ -96,11 +54,8 @@ def up(
 
     Prints the bus's URL on stdout once all agents are up. The first signal drains, a second one ends it at once.
     """
-    overrides = {
-        "cluster.name": name, "cluster.bind": bind, "cluster.drain": drain, "cluster.durability": durability,
-        "cluster.journal": journal, "cluster.advertise": advertise or None, "security.keys": keys,
-        "security.insecure": insecure or None,
-    }  # fmt: skip
+    overrides = {f"cluster.{name}": value for name, value in cluster.items()}
+    overrides |= {"security.keys": keys, "security.insecure": insecure or None}
     spec = _spec(what, nodes, overrides)
     own = default_endpoint(spec.name)
     if spec.bind is None and is_listening(own):
@@ -110,7 +65,7 @@ def up(
         )
     from ether.cluster.cluster import up as run
 
-    raise typer.Exit(run(spec, on_event=_teller(spec, out)))
+    raise typer.Exit(run(spec, on_event=out.note, on_up=lambda url: _print_url(out, url)))
 
 
 @with_options
@@ -118,13 +73,12 @@ def node(
     *,
     agents: Annotated[list[str], typer.Argument(metavar="MODULE:CLASS...", help="The agents.")],
     name: Annotated[
-        str | None,
-        typer.Option("--name", help="Of the node, unique on the bus.", show_default="host, process and chance"),
+        str | None, typer.Option(help="Of the node, unique on the bus.", show_default="host, process and chance")
     ] = None,
-    threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=1, help="Handlers of plain methods at a time.")
-    ] = 4,
-    drain: DrainOption = None,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Handlers of plain methods at a time.")] = 4,
+    drain: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="For running work, when it is told to end.")
+    ] = DRAIN,
     bus: BusOptions,
     out: Output,
 ) -> None:
@@ -134,18 +88,17 @@ def node(
     """
     from ether.cli.common.agent_loader import load_agent
     from ether.cluster.node_main import serve
-    from ether.cluster.spec import DRAIN, agent_specs
 
     for text in agents:
         load_agent(text)
-    url = wait_for(bus, bus.wait)
     code = serve(
-        url,
+        wait_for(bus, bus.wait),
         agent_specs(agents),
         name=name,
         threads=threads,
-        drain=DRAIN if drain is None else drain,
-        on_event=_first(out, url),
+        drain=drain,
+        on_event=out.note,
+        on_up=lambda url: _print_url(out, url),
         keys=bus.keys,
         server_key=bus.server_key,
     )
@@ -161,7 +114,7 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
     """
     from ether.cluster.file_loader import load, of_agents
 
-    files = [word for word in what if _is_file(word)]
+    files = [word for word in what if ":" not in word or Path(word).suffix in {".yaml", ".yml"}]
     if not files:
         return of_agents(what, nodes or 1, overrides)
     if len(what) > 1:
@@ -171,35 +124,6 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
     if nodes is not None:
         raise UsageError(f"--nodes goes with agents: {files[0]} says itself which nodes there are.")
     return load(files[0], overrides)
-
-
-def _is_file(word: str) -> bool:
-    return Path(word).suffix in {".yaml", ".yml"} or ":" not in word
-
-
-def _teller(spec: ClusterSpec, out: Output) -> Callable[[str], None]:
-    """Notes what happens, and prints the URL when the cluster is up."""
-    ready = f"the cluster {spec.name} is up at "
-
-    def tell(event: str) -> None:
-        out.note(event)
-        if event.startswith(ready):
-            _print_url(out, event.removeprefix(ready))
-
-    return tell
-
-
-def _first(out: Output, url: str) -> Callable[[str], None]:
-    """Notes what happens; the first is that the node is up."""
-    told: list[str] = []
-
-    def tell(event: str) -> None:
-        out.note(event)
-        if not told:
-            _print_url(out, url)
-        told.append(event)
-
-    return tell
 
 
 def _print_url(out: Output, url: str) -> None:

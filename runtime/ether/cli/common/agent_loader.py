@@ -7,18 +7,15 @@ import sys
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ether.cluster.spec import AgentSpec
+from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.composable_adapter import is_agent
-from ether_broker.errors import EtherError, InvalidSpec
+from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest
 
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
-    from ether_actors.agent.composable import ComposableAgent
-
-__all__ = ["load_agent", "start_agent"]
+__all__ = ["load_agent"]
 
 
 def load_agent(text: str) -> type[ComposableAgent]:
@@ -58,18 +55,3 @@ def _agents_of(module: ModuleType) -> list[str]:
         for name, value in vars(module).items()
         if isinstance(value, type) and is_agent(value) and value.__module__ == module.__name__
     ]
-
-
-def start_agent(bus: Runtime, text: str, agent: type[ComposableAgent]) -> None:
-    """Start an agent that `load_agent` gave for the text.
-
-    Raises:
-        InvalidSpec: its `__init__` or `on_start` raised.
-        EtherError: as `Runtime.start`.
-    """
-    try:
-        bus.start(agent)
-    except EtherError:
-        raise
-    except Exception as error:
-        raise InvalidSpec(f"{text} did not start: {type(error).__name__}: {error}.") from error

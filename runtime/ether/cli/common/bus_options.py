@@ -17,16 +17,15 @@ __all__ = ["AgentClassesOption", "BusAddress", "BusOptions", "NamedBusAddress", 
 _option: Final = functools.partial(typer.Option, rich_help_panel="Bus")
 
 
-def complete_endpoints(incomplete: str) -> list[str]:
+def complete_endpoints() -> list[str]:
     """This user's own buses, for the shell."""
     own = default_endpoint()
-    return [known for known in (own, *others(own)) if known.startswith(incomplete)]
+    return [own, *others(own)]
 
 
 AgentClassesOption = Annotated[
     list[str] | None,
     _option(
-        "--agent",
         metavar="MODULE:CLASS",
         help="Start this agent on a bus of the command's own, instead of connecting; several times for several.",
     ),
@@ -51,17 +50,11 @@ class BusAddress:
     ] = None
     keys: Annotated[
         str | None,
-        _option(
-            "--keys",
-            metavar="DIR",
-            envvar="ETHER_KEYS",
-            help="The folder with our keys, for TCP; `ether keys` makes it.",
-        ),
+        _option(metavar="DIR", envvar="ETHER_KEYS", help="The folder with our keys, for TCP; `ether keys` makes it."),
     ] = None
     server_key: Annotated[
         str | None,
         _option(
-            "--server-key",
             metavar="KEY|FILE",
             envvar="ETHER_SERVER_KEY",
             help="The broker's public key; with commas between several.",
@@ -82,7 +75,6 @@ class BusOptions(BusAddress):
     wait: Annotated[
         float,
         _option(
-            "--wait",
             metavar="SECONDS",
             min=0.0,
             envvar="ETHER_WAIT",

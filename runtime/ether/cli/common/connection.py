@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
 
+from ether.cli.common.bus_options import BusAddress, BusOptions
 from ether.cli.common.listening import is_listening, others
-from ether_broker.errors import BrokerUnavailable, InvalidEndpoint
+from ether.runtime import Runtime
+from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
-
-if TYPE_CHECKING:
-    from ether.cli.common.bus_options import BusAddress, BusOptions
-    from ether.runtime import Runtime
 
 __all__ = ["any_bus", "embedded", "joined", "pause", "wait_for"]
 
@@ -22,8 +20,9 @@ _PATIENCE: Final = 5.0
 _PAUSE: Final = 0.05
 
 
-@contextmanager
-def any_bus(bus: BusOptions, agents: Sequence[str] | None, *, name: str | None = None) -> Iterator[Runtime]:
+def any_bus(
+    bus: BusOptions, agents: Sequence[str] | None, *, name: str | None = None
+) -> AbstractContextManager[Runtime]:
     """The bus of a command's options: its own with these agents if there are any, else the one that is there.
 
     Args:
@@ -34,20 +33,16 @@ def any_bus(bus: BusOptions, agents: Sequence[str] | None, *, name: str | None =
     Raises:
         EtherError: as `joined` and `embedded`.
     """
-    with embedded(agents) if agents else joined(bus, bus.wait, name=name) as found:
-        yield found
+    return embedded(agents) if agents else joined(bus, bus.wait, name=name)
 
 
-@contextmanager
-def joined(
-    bus: BusAddress, wait: float = 0.0, *, patience: float | None = None, name: str | None = None
-) -> Iterator[Runtime]:
-    """Join the bus at an address.
+def joined(bus: BusAddress, wait: float = 0.0, *, patience: float = _PATIENCE, name: str | None = None) -> Runtime:
+    """A runtime that joins the bus at an address when it is opened, as by a `with` block.
 
     Args:
         bus: its address, and our keys.
         wait: seconds to wait until something listens there.
-        patience: seconds that it may then take to answer; 5 unless given.
+        patience: seconds that it may then take to answer.
         name: of the node, and so of who delegates; with keys it is below the key's. Unless given, one that nobody has.
 
     Raises:
@@ -57,16 +52,12 @@ def joined(
         BrokerUnavailable: nobody listens there, or what listens is no broker.
         NodeRefused: the broker does not let us in; NameTaken: another node has that name.
     """
-    url = wait_for(bus, wait)
-    from ether.runtime import Runtime
-
-    keys, server_key, limit = bus.keys, bus.server_key, _PATIENCE if patience is None else patience
+    url, keys, server_key = wait_for(bus, wait), bus.keys, bus.server_key
     if name is not None and keys is not None:
         from ether_broker.security.credentials import Credentials
 
         name = "/".join(filter(None, (Credentials.of(keys, server_key).pair.name, name)))
-    with Runtime.connect(url, name=name, timeout=limit, drain=0.0, keys=keys, server_key=server_key) as found:
-        yield found
+    return Runtime.connect(url, name=name, timeout=patience, drain=0.0, keys=keys, server_key=server_key)
 
 
 def wait_for(bus: BusAddress, wait: float = 0.0) -> str:
@@ -110,13 +101,17 @@ def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
     Raises:
         InvalidSpec: one of them cannot be imported or started.
     """
-    from ether.cli.common.agent_loader import load_agent, start_agent
-    from ether.runtime import Runtime
+    from ether.cli.common.agent_loader import load_agent
 
     classes = [load_agent(text) for text in agents]
     with Runtime(drain=0.0) as bus:
         for text, cls in zip(agents, classes, strict=True):
-            start_agent(bus, text, cls)
+            try:
+                bus.start(cls)
+            except EtherError:
+                raise
+            except Exception as error:
+                raise InvalidSpec(f"{text} did not start: {type(error).__name__}: {error}.") from error
         yield bus
 
 

@@ -50,9 +50,6 @@ _OF_STATUS: Final = {
     Status.COMPLETED: ExitCode.OK,
     Status.FAILED_EXECUTION: ExitCode.FAILED,
     Status.TIMEOUT: ExitCode.TIMEOUT,
-    Status.REJECTED_CAPABILITY: ExitCode.REJECTED,
-    Status.REJECTED_CONTEXT: ExitCode.REJECTED,
-    Status.REJECTED_OVERLOAD: ExitCode.REJECTED,
     Status.PARTIAL: ExitCode.UNFINISHED,
     Status.NEEDS_INPUT: ExitCode.UNFINISHED,
     Status.CANCELLED: ExitCode.CANCELLED,
@@ -72,7 +69,7 @@ _OF_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
 
 def code_of_status(status: Status) -> ExitCode:
     """The exit code of a delegation that ended with this status."""
-    return _OF_STATUS[status]
+    return ExitCode.REJECTED if status.is_rejection else _OF_STATUS[status]
 
 
 def code_of_error(error: BaseException) -> ExitCode:

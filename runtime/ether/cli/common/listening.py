@@ -25,23 +25,15 @@ def others(url: str) -> list[str]:
 
 def is_listening(url: str, timeout: float = _KNOCK) -> bool:
     """Whether somebody takes connections there; ZeroMQ itself would only try again and again, and never say."""
+    scheme, _, rest = url.partition("://")
     try:
-        with _knock(url, timeout):
-            return True
+        if scheme == "tcp":
+            host, _, port = rest.rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+        else:
+            with socket.socket(socket.AF_UNIX) as knocking:
+                knocking.settimeout(timeout)
+                knocking.connect(rest)
     except OSError:
         return False
-
-
-def _knock(url: str, timeout: float) -> socket.socket:
-    scheme, _, rest = url.partition("://")
-    if scheme == "tcp":
-        host, _, port = rest.rpartition(":")
-        return socket.create_connection((host.strip("[]"), int(port)), timeout)
-    knocking = socket.socket(socket.AF_UNIX)
-    try:
-        knocking.settimeout(timeout)
-        knocking.connect(rest)
-    except OSError:
-        knocking.close()
-        raise
-    return knocking
+    return True

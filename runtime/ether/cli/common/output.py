@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Any
 
-from ether.cli.common.table import Column, Lines, Row, drawn_table
+from ether.cli.common.table import Column, Lines, drawn_table
 from ether.text_io.terminal import console, is_drawn, put, say
 from ether_broker.text import json_text
 
@@ -27,17 +28,16 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
+@dataclass(frozen=True, slots=True)
 class Output:
-    """The printer of one command's data and notes.
+    """The printer of one command's data and notes, as the options before every subcommand want it."""
 
-    Args:
-        format: of the data.
-        verbose: whether notes for people are told; errors always are.
-    """
-
-    def __init__(self, format: Format = Format.TEXT, *, verbose: bool = True) -> None:  # noqa: A002  the option's name
-        self.format = format
-        self._verbose = verbose
+    format: Format = Format.TEXT
+    """Of the data."""
+    quiet: bool = False
+    """Whether notes for people are left out; errors are always told."""
+    debug: bool = False
+    """Whether tracebacks are shown."""
 
     @property
     def is_text(self) -> bool:
@@ -46,8 +46,8 @@ class Output:
 
     # -- data ----------------------------------------------------------------------------------------------------
 
-    def rows(self, rows: Iterable[Row], columns: Sequence[Column]) -> None:
-        """Print rows: as a table, as one JSON list, or each as a line, as soon as it is there."""
+    def rows(self, rows: Iterable[Any], columns: Sequence[Column]) -> None:
+        """Print rows, such as dicts: as a table, as one JSON list, or each as a line, as soon as it is there."""
         if self.format is Format.JSONL:
             for row in rows:
                 put(json_text(row))
@@ -89,7 +89,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Tell people something that is no data."""
-        if self._verbose:
+        if not self.quiet:
             say(text)
 
 

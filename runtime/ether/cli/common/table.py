@@ -13,9 +13,8 @@ from ether_broker.text import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Column", "Lines", "Row", "drawn_table"]
+__all__ = ["Column", "Lines", "drawn_table"]
 
-Row = dict[str, Any]
 _CELL: Final = 1_000
 """Characters of a cell."""
 _GAP: Final = "  "
@@ -37,12 +36,12 @@ class Column:
     """A column of a table that a command prints."""
 
     title: str
-    cell: Callable[[Row], object] | None = None
+    cell: Callable[[Any], object] | None = None
     """Gives the text of a row's cell; a cell of None is shown as `-`. Default: the row's field of the title's name."""
     right: bool = False
     """Whether it is a number, and stands at the right."""
 
-    def text(self, row: Row) -> str:
+    def text(self, row: Any) -> str:
         """The cell of a row: one printable line, of 1,000 characters at most."""
         value = row.get(self.title) if self.cell is None else self.cell(row)
         return "-" if value is None or value == "" else printable(value, _CELL)
@@ -65,7 +64,7 @@ class Lines:
         self._console = console() if is_drawn(sys.stdout) else None
         self._has_titles = False
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[object]) -> None:
         """Print these rows."""
         cells = [[column.text(row) for column in self._columns] for row in rows]
         for line in cells:

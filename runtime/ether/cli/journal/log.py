@@ -6,14 +6,14 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ether.cli.common.completion import complete_agents, complete_capabilities
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output
 from ether.cli.common.table import Column, Lines
 from ether.cli.journal import maintenance
@@ -23,6 +23,7 @@ from ether.cli.journal.timestamps import moment_text, parse_moment
 from ether.text_io.terminal import is_drawn
 from ether_broker.envelope.status import Status
 from ether_broker.errors import UsageError
+from ether_broker.name_hint import choice
 from ether_broker.wire.frame import Kind
 
 if TYPE_CHECKING:
@@ -41,17 +42,12 @@ _KINDS: Final = {kind.name.lower(): kind for kind in (Kind.DELEGATION, Kind.RESP
 
 def complete_statuses(incomplete: str) -> list[str]:
     """The names of the statuses, in the case that was begun with."""
-    names = [status.name for status in Status]
-    return _begun([name.lower() for name in names] if incomplete.islower() else names, incomplete)
+    return [status.name.lower() if incomplete.islower() else status.name for status in Status]
 
 
-def complete_kinds(incomplete: str) -> list[str]:
+def complete_kinds() -> list[str]:
     """The kinds of envelopes that a journal has."""
-    return _begun(_KINDS, incomplete)
-
-
-def _begun(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+    return list(_KINDS)
 
 
 group: typer.Typer = typer.Typer(
@@ -65,35 +61,29 @@ class Filters:
 
     agent: Annotated[
         list[str] | None,
-        typer.Option(
-            "--agent", metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents
-        ),
+        typer.Option(metavar="NAME", help="From this agent, to it, or about it.", autocompletion=complete_agents),
     ] = None
     capability: Annotated[
         list[str] | None,
         typer.Option(
-            "--capability",
-            metavar="NAME",
-            help="About this capability, or one below it.",
-            autocompletion=complete_capabilities,
+            metavar="NAME", help="About this capability, or one below it.", autocompletion=complete_capabilities
         ),
     ] = None
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
+        typer.Option(metavar="STATUS", help="Responses of this status.", autocompletion=complete_statuses),
     ] = None
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
+        typer.Option(metavar="KIND", help="delegation, response or event.", autocompletion=complete_kinds),
     ] = None
     event: Annotated[
-        list[str] | None, typer.Option("--event", metavar="NAME", help="Events of this name, such as dead_letter.")
+        list[str] | None, typer.Option(metavar="NAME", help="Events of this name, such as dead_letter.")
     ] = None
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago)."),
+        str | None, typer.Option(metavar="TIME", help="From this time on: 2026-11-22T10:30, 10:30, or 10m (ago).")
     ] = None
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")] = None
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also what the bus was asked about itself (`ether.*`).")
     ] = False
@@ -166,13 +156,10 @@ def show(
     """
     with source.opened() as trail:
         entries = trail.story(which)
-    if out.format is Format.JSONL:
-        for entry in entries:
-            out.value(entry.whole())
-    elif out.is_text:
+    if out.is_text:
         out.value(None, cards(entries))
     else:
-        out.value([entry.whole() for entry in entries])
+        out.rows((entry.whole() for entry in entries), ())
 
 
 def _refuse_options(ctx: typer.Context) -> None:
@@ -223,32 +210,23 @@ def _follow(trail: Trail, wanted: EntryFilter, after: int, lines: Lines, out: Ou
 
 def _print(entries: Sequence[AuditEntry], lines: Lines, out: Output) -> None:
     if out.is_text:
-        lines.add([{"entry": entry} for entry in entries])
-        return
-    as_lines = Output(Format.JSONL)  # what goes on is never one document
-    for entry in entries:
-        as_lines.value(entry.row())
+        lines.add(entries)
+    else:  # what goes on is never one document
+        Output(Format.JSONL).rows((entry.row() for entry in entries), ())
 
 
 def _columns(trail: Trail) -> Sequence[Column]:
     is_short = is_drawn(sys.stdout)
 
-    def when(row: dict[str, Any]) -> str:
-        return moment_text(row["entry"].wall, now=time.time() if is_short else None)
-
-    def request(row: dict[str, Any]) -> str | None:
-        about = row["entry"].about
-        return None if about is None else trail.short(about)
-
     return (
-        Column("number", lambda row: row["entry"].number, right=True),
-        Column("time", when),
-        Column("what", lambda row: row["entry"].what),
-        Column("from", lambda row: row["entry"].from_agent),
-        Column("to", lambda row: row["entry"].to_agent),
-        Column("capability", lambda row: row["entry"].topic),
-        Column("request", request),
-        Column("summary", lambda row: row["entry"].summary),
+        Column("number", lambda entry: entry.number, right=True),
+        Column("time", lambda entry: moment_text(entry.wall, now=time.time() if is_short else None)),
+        Column("what", lambda entry: entry.what),
+        Column("from", lambda entry: entry.from_agent),
+        Column("to", lambda entry: entry.to_agent),
+        Column("capability", lambda entry: entry.topic),
+        Column("request", lambda entry: None if entry.about is None else trail.short(entry.about)),
+        Column("summary", lambda entry: entry.summary),
     )
 
 

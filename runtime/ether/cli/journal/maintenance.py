@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ether.cli.common.bus_options import BusAddress
+from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.listening import is_listening
 from ether.cli.common.options import with_options
@@ -21,10 +24,7 @@ from ether_broker.errors import BrokerUnavailable, JournalLocked, JournalUnavail
 from ether_broker.transport.endpoint import default_endpoint
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ether_broker.journal.journal import Removed
-    from ether_broker.journal.sqlite.verify import Verification
 
 __all__ = ["gc", "verify"]
 
@@ -38,10 +38,7 @@ _LONGEST = 3600.0
 def verify(
     *,
     expect: Annotated[
-        str | None,
-        typer.Option(
-            "--expect", metavar="HASH", help="A hash that it printed before: it has to be in the chain still."
-        ),
+        str | None, typer.Option(metavar="HASH", help="A hash that it printed before: it has to be in the chain still.")
     ] = None,
     source: JournalOptions,
     out: Output,
@@ -54,11 +51,10 @@ def verify(
     known = None if expect is None else _hash(expect)
     with source.opened() as trail:
         verdict = trail.verify(known)
-    whole = verdict.problem is None
-    out.value(_document(verdict, whole=whole), verdict.hash if whole else "")
-    if verdict.problem is not None:
+    problem = verdict.problem
+    out.value({"whole": problem is None, **asdict(verdict)}, "" if problem else verdict.hash)
+    if problem is not None:
         if out.is_text:
-            problem = verdict.problem
             say(f"ether: {problem.flaw}: {problem.message}")
             say(
                 f"  commit {problem.seq}, number {problem.number}; what is before it is whole, up to the hash {verdict.hash}"
@@ -73,9 +69,7 @@ def verify(
 @with_options
 def gc(
     *,
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="Give up what passed longer ago: 7d, 12h, 1h30m.")
-    ],
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="Give up what passed longer ago: 7d, 12h, 1h30m.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be given up.")] = False,
     source: JournalOptions,
     bus: BusAddress,
@@ -127,19 +121,11 @@ def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | No
 
 def _hash(text: str) -> str:
     digits = text.strip().lower()
-    if len(digits) != _DIGITS or not set(digits) <= set("0123456789abcdef"):
+    if not re.fullmatch(rf"[0-9a-f]{{{_DIGITS}}}", digits):
         raise UsageError(
             f"--expect is {text!r} and has to be a hash as `ether log verify` prints it: {_DIGITS} hexadecimal digits."
         )
     return digits
-
-
-def _document(verdict: Verification, *, whole: bool) -> dict[str, Any]:
-    fields = asdict(verdict)
-    problem = fields.pop("problem")
-    if problem is not None:
-        problem["flaw"] = str(problem["flaw"])
-    return {"whole": whole, **fields, "problem": problem}
 
 
 def _collect_running(path: Path, older_than: float, locked: JournalLocked, bus: BusAddress) -> Removed:
@@ -168,7 +154,6 @@ def _ask(bus: BusAddress, older_than: float, identity: str | None) -> Removed:
         JournalUnavailable: it could not, or has another journal or none.
         EtherError: as `joined`.
     """
-    from ether.cli.common.connection import joined
     from ether_broker.journal.journal import Removed
 
     with joined(bus) as found:

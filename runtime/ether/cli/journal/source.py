@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,34 +21,22 @@ _PANEL: Final = "Journal"
 _OFFERED: Final = 20
 
 
-def complete_clusters(incomplete: str) -> list[str]:
-    """The clusters of this user that have a journal."""
-    return [name for name in known_journals() if name.startswith(incomplete)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class JournalOptions:
     """The journal that is read."""
 
     journal: Annotated[
         Path | None,
-        typer.Option(
-            "--journal",
-            metavar="PATH",
-            help="The journal's file.",
-            show_default="the cluster's",
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option(metavar="PATH", help="The journal's file.", show_default="the cluster's", rich_help_panel=_PANEL),
     ] = None
     name: Annotated[
         str | None,
         typer.Option(
-            "--name",
             metavar="CLUSTER",
             help="The journal of this user's cluster of that name.",
             show_default="default",
             rich_help_panel=_PANEL,
-            autocompletion=complete_clusters,
+            autocompletion=known_journals,
         ),
     ] = None
 
@@ -77,18 +63,15 @@ class JournalOptions:
             " `ether up` keeps one unless it is told not to; --journal names a file elsewhere."
         )
 
-    @contextmanager
-    def opened(self) -> Iterator[Trail]:
-        """Open it, to read it.
+    def opened(self) -> Trail:
+        """Open it, to read it in a `with` block.
 
         Raises:
             EtherError: as `path`, and as `JournalReader` for a file that is none, or that cannot be read.
         """
-        path = self.path()
         from ether.audit.trail import Trail
 
-        with Trail(path) as trail:
-            yield trail
+        return Trail(self.path())
 
 
 def _beside(folder: Path, name: str) -> str:
@@ -100,10 +83,10 @@ def _beside(folder: Path, name: str) -> str:
     return nearest(name, names)
 
 
-def complete_requests(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_requests(ctx: typer.Context) -> list[str]:
     """The newest delegations of the journal, as `ether log show` takes them; never an error."""
     try:
         with JournalOptions(journal=ctx.params.get("journal"), name=ctx.params.get("name")).opened() as trail:
-            return [request for request in trail.newest_requests(_OFFERED) if request.startswith(incomplete)]
+            return trail.newest_requests(_OFFERED)
     except (EtherError, OSError):
         return []

@@ -88,7 +88,7 @@ def print_tree(root: Span, marked: bytes, out: Output, depth: int | None) -> Non
         screen = console()
         screen.print(_table(branches, whole, screen.width))
     else:
-        out.rows([{"branch": branch, "bar": branch.bar(whole)} for branch in branches], (*_COLUMNS, _BAR))
+        out.rows(branches, (*_COLUMNS, Column(_BAR, lambda branch: branch.bar(whole))))
     told = [f"#{branch.span.entry.number} {line}" for branch in branches for line in _remarks(branch.span)]
     if told:
         out.value(None, "\n".join(["", *told]))
@@ -142,8 +142,8 @@ def _remarks(span: Span) -> Iterator[str]:
 def _table(branches: Sequence[Branch], whole: float, width: int) -> Any:
     from rich.text import Text
 
-    table = drawn_table((*_COLUMNS, _BAR), no_wrap=True)
-    rows = [[column.text({"branch": branch}) for column in _COLUMNS] for branch in branches]
+    table = drawn_table((*_COLUMNS, Column(_BAR)), no_wrap=True)
+    rows = [[column.text(branch) for column in _COLUMNS] for branch in branches]
     cells_of = zip(*rows, strict=True)
     taken = sum(
         max(len(column.title), *map(len, cells)) + _GAP for column, cells in zip(_COLUMNS, cells_of, strict=True)
@@ -159,14 +159,14 @@ def _table(branches: Sequence[Branch], whole: float, width: int) -> Any:
 
 
 _COLUMNS: Final = (
-    Column("number", lambda row: row["branch"].span.entry.number, right=True),
-    Column("delegation", lambda row: row["branch"].name),
-    Column("agent", lambda row: row["branch"].span.agent),
-    Column("state", lambda row: row["branch"].span.state),
-    Column("start", lambda row: seconds(row["branch"].start), right=True),
-    Column("queued", lambda row: seconds(row["branch"].span.queued), right=True),
-    Column("run", lambda row: seconds(row["branch"].span.run), right=True),
-    Column("took", lambda row: seconds(row["branch"].span.duration), right=True),
+    Column("number", lambda branch: branch.span.entry.number, right=True),
+    Column("delegation", lambda branch: branch.name),
+    Column("agent", lambda branch: branch.span.agent),
+    Column("state", lambda branch: branch.span.state),
+    Column("start", lambda branch: seconds(branch.start), right=True),
+    Column("queued", lambda branch: seconds(branch.span.queued), right=True),
+    Column("run", lambda branch: seconds(branch.span.run), right=True),
+    Column("took", lambda branch: seconds(branch.span.duration), right=True),
 )
 _STATE: Final = 3
-_BAR: Final = Column("time", lambda row: row["bar"])
+_BAR: Final = "time"

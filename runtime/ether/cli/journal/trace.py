@@ -28,7 +28,7 @@ def trace(
         bool, typer.Option("--subtree", help="Only ID and what is below it, not the whole tree from its root.")
     ] = False,
     depth: Annotated[
-        int | None, typer.Option("--depth", metavar="N", min=0, help="Levels below the root.", show_default="all")
+        int | None, typer.Option(metavar="N", min=0, help="Levels below the root.", show_default="all")
     ] = None,
     source: JournalOptions,
     out: Output,

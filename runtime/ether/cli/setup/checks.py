@@ -20,8 +20,9 @@ from ether.cli.common.bus_options import BusAddress
 from ether.cli.common.connection import connectable, joined, wait_for
 from ether.cli.common.listening import is_listening
 from ether.cli.common.output import seconds
-from ether.cli.setup.versions import LIBRARIES, library_version
-from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey
+from ether.cli.setup.versions import LIBRARIES
+from ether.version import installed_version
+from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey, MissingExtra
 from ether_broker.transport.endpoint import LAN, default_endpoint, prepare_endpoint
 
 __all__ = ["Check", "CheckResult", "checks"]
@@ -89,7 +90,7 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
 
 def libraries() -> Check:
     """What has to be installed beside us."""
-    found = {name: library_version(name) for name in LIBRARIES}
+    found = {name: installed_version(name) for name in LIBRARIES}
     missing = [name for name, version in found.items() if version is None]
     if missing == ["ormsgpack"]:
         detail = "without ormsgpack, envelopes are packed and read several times slower"
@@ -172,7 +173,6 @@ def clock() -> Check:
 def lan() -> Check:
     """Whether buses of the local network can be found, and ours be advertised."""
     from ether_broker.discovery.browser import browse
-    from ether_broker.errors import MissingExtra
 
     try:
         from ether_broker.discovery.addresses import own_addresses

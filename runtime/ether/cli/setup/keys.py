@@ -12,6 +12,7 @@ import typer
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether_broker.errors import InvalidKey
 
 if TYPE_CHECKING:
     from ether_broker.security.keyring import Keyring
@@ -21,9 +22,7 @@ __all__ = ["group"]
 
 FolderOption = Annotated[
     Path | None,
-    typer.Option(
-        "--keys", metavar="DIR", envvar="ETHER_KEYS", help="The folder of keys.", show_default="~/.config/ether/keys"
-    ),
+    typer.Option(metavar="DIR", envvar="ETHER_KEYS", help="The folder of keys.", show_default="~/.config/ether/keys"),
 ]
 
 group: typer.Typer = typer.Typer(
@@ -63,11 +62,9 @@ def show(keys: FolderOption = None, *, out: Output) -> None:
 def list_keys(keys: FolderOption = None, *, out: Output) -> None:
     """List our own key, and those that are let in with the nodes that they may be."""
     keyring = _keyring(keys)
-    rows = [{"entry": "own", **_row(keyring.own.shared, ("*",))}]
-    if keyring.prepared is not None:
-        rows.append({"entry": "next", **_row(keyring.prepared.shared, ("*",))})
-    if keyring.previous is not None:
-        rows.append({"entry": "previous", **_row(keyring.previous, ("*",))})
+    prepared = None if keyring.prepared is None else keyring.prepared.shared
+    ours = {"own": keyring.own.shared, "next": prepared, "previous": keyring.previous}
+    rows = [{"entry": name, **_row(key, ("*",))} for name, key in ours.items() if key is not None]
     rows += [{"entry": "allowed", **_row(entry, entry.nodes)} for entry in keyring.allowed]
     out.rows(rows, _COLUMNS)
 
@@ -77,20 +74,15 @@ def list_keys(keys: FolderOption = None, *, out: Output) -> None:
 def allow(
     *,
     key: Annotated[str, typer.Argument(metavar="FILE|KEY", help="A public key, or the file with it.")],
-    name: Annotated[
-        str | None, typer.Option("--name", help="Of the entry.", show_default="the one in the file")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the entry.", show_default="the one in the file")] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(
-            "--node", metavar="PATTERN", help="Node names that it may take.", show_default="NAME and NAME/..."
-        ),
+        typer.Option(metavar="PATTERN", help="Node names that it may take.", show_default="NAME and NAME/..."),
     ] = None,
     keys: FolderOption = None,
     out: Output,
 ) -> None:
     """Let a key in, as one node name or a pattern of them. A running broker takes it up at once."""
-    from ether_broker.errors import InvalidKey
     from ether_broker.security.keys import PublicKey
 
     keyring = _keyring(keys)

@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether_broker.name_hint import choice
 from ether_broker.text import json_text
 
 __all__ = ["schema"]
@@ -22,7 +23,7 @@ def schema(
     *,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this one.")] = None,
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="DIR", help="Write them to files there.", file_okay=False)
+        Path | None, typer.Option(metavar="DIR", help="Write them to files there.", file_okay=False)
     ] = None,
     out: Output,
 ) -> None:

@@ -6,6 +6,7 @@ from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.setup.versions import versions
 from ether.text_io.terminal import put
+from ether.version import __version__
 
 __all__ = ["print_line", "version"]
 
@@ -20,6 +21,4 @@ def version(out: Output) -> None:
 
 def print_line() -> None:
     """Print what `ether --version` says."""
-    from ether.version import __version__
-
     put(f"ether {__version__}")

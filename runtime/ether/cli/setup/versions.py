@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
 from typing import Final
 
-__all__ = ["LIBRARIES", "library_version", "versions"]
+from ether.version import __version__, installed_version
+from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
+
+__all__ = ["LIBRARIES", "versions"]
 
 LIBRARIES: Final = ("msgpack", "ormsgpack", "pydantic", "pykka", "pyyaml", "pyzmq", "rfc8785", "rich", "typer")
 """What Ether cannot do without."""
@@ -18,23 +19,12 @@ def versions() -> dict[str, str]:
     """{what: its version}; Ether first."""
     import zmq
 
-    from ether.version import __version__
-    from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, SCHEMA_VERSION
-
     return {
         "ether": __version__,
         "protocol": f"{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}",
         "schema": SCHEMA_VERSION,
         "python": platform.python_version(),
         "libzmq": zmq.zmq_version(),
-        **{name: library_version(name) or "missing" for name in LIBRARIES},
+        **{name: installed_version(name) or "missing" for name in LIBRARIES},
         "platform": f"{sys.platform} {platform.machine()}",
     }
-
-
-def library_version(name: str) -> str | None:
-    """The version of an installed distribution; None if it is not there."""
-    try:
-        return installed(name)
-    except PackageNotFoundError:
-        return None

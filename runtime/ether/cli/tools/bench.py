@@ -6,43 +6,25 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import choice, with_options
+from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
+from ether.lab.bench.settings import QUICK, BenchSettings
+from ether_broker.name_hint import choice
 
 __all__ = ["bench"]
-
-Cases = Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Which; `--list` names them.")]
-Rounds = Annotated[
-    int | None, typer.Option("--rounds", min=1, help="Turns of each contender.", show_default="5, quick 3")
-]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", metavar="SECONDS", help="Of each turn.", show_default="1, quick 0.25")
-]
-Pin = Annotated[
-    int | None,
-    typer.Option("--pin", metavar="CORE", help="Keep everything on one core.", show_default="the serial cases only"),
-]
-Without = Annotated[
-    list[str] | None, typer.Option("--without", metavar="SYSTEM", help="Leave it out, such as nats or proxy.")
-]
 
 
 @with_options
 def bench(
     *,
-    cases: Cases = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Short rounds: a look, and no measurement.")] = False,
-    rounds: Rounds = None,
-    seconds: Seconds = None,
-    window: Annotated[
-        int | None, typer.Option("--window", min=1, help="Requests open at a time.", show_default="256")
+    cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Which; `--list` names them.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few short rounds: a look, and no measurement.")] = False,
+    given: Annotated[dict[str, Any], SettingsOptions(BenchSettings, "rounds", "seconds", "window", "pin", "transport")],
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="SYSTEM", help="Leave it out, such as nats or proxy.")
     ] = None,
-    pin: Pin = None,
-    transport: Annotated[str | None, typer.Option("--transport", help="tcp or ipc.", show_default="tcp")] = None,
-    without: Without = None,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
     markdown: MarkdownOption = False,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
@@ -50,24 +32,19 @@ def bench(
 ) -> None:
     """Measure the bus beside raw sockets, a C proxy and NATS, in one run; only ratios within a run say something.
 
-    All cases take about ten minutes, `--quick` three.
+    All cases take about ten minutes, `--quick` three, with 3 rounds of 0.25 s.
     """
     from ether.lab.bench.main import CASES, run
-    from ether.lab.bench.settings import QUICK, BenchSettings
 
     check_format(out, markdown=markdown)
     if list_cases:
         out.rows([{"case": case.name, "about": case.about} for case in CASES.values()], _CASES)
         return
-    options = {"rounds": rounds, "seconds": seconds, "window": window, "pin": pin, "transport": transport}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     systems = {system: system for case in CASES.values() for system in case.systems}
-    left_out = frozenset(choice(system, systems, "system") for system in without or ())
-    short: dict[str, Any] = QUICK if quick else {}
-    report = run(cases or (), BenchSettings(**{**short, **given}, without=left_out, tell=out.note))
-    show(out, report, markdown=markdown)
-    if check and report.missed:
-        raise typer.Exit(ExitCode.FAILED)
+    left_out = tuple(choice(system, systems, "system") for system in without or ())
+    wanted: dict[str, Any] = {**(QUICK if quick else {}), **given}
+    report = run(cases or (), BenchSettings(**wanted, without=left_out, tell=out.note))
+    show(out, report, markdown=markdown, ok=not (check and report.missed))
 
 
 _CASES: Final = (Column("case"), Column("about"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.output import Format, Output
 from ether_broker.errors import UsageError
 
@@ -27,8 +28,8 @@ def check_format(out: Output, *, markdown: bool) -> None:
         raise UsageError("--markdown is a format of its own: leave out -o.")
 
 
-def show(out: Output, report: Report, *, markdown: bool) -> None:
-    """Print a report; with jsonl each broken promise and each figure is a line."""
+def show(out: Output, report: Report, *, markdown: bool, ok: bool) -> None:
+    """Print a report, with jsonl each broken promise and each figure as a line; one that is not `ok` ends the command."""
     from ether.lab.render import render
 
     plain = report.plain()
@@ -36,3 +37,5 @@ def show(out: Output, report: Report, *, markdown: bool) -> None:
         out.rows([*plain["violations"], *plain["figures"]], ())
     else:
         out.value(plain, render(report, markdown=markdown).rstrip())
+    if not ok:
+        raise typer.Exit(ExitCode.FAILED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,13 +15,13 @@ import typer
 from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.discover_option import CONNECT, DISCOVER
-from ether.cli.common.options import choice, settings_of, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether_broker.errors import UsageError
+from ether_broker.name_hint import choice
 
 if TYPE_CHECKING:
     from ether.review.scout.explore import PassName
-    from ether.runtime import Runtime
 
 __all__ = ["review"]
 
@@ -44,11 +44,10 @@ class ScoutsOptions(NamedBusOptions):
 
 @with_options
 def review(
-    ctx: typer.Context,
     *,
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What to review.")],
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where review.md and review.json go.", show_default="here")
+        Path, typer.Option(metavar="DIR", help="Where review.md and review.json go.", show_default="here")
     ] = Path(),
     passes: Annotated[
         list[str] | None,
@@ -70,8 +69,7 @@ def review(
         ),
     ] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="For each directory under each pass.", show_default="600"),
+        float | None, typer.Option(metavar="SECONDS", help="For each directory under each pass.", show_default="600")
     ] = None,
     bus: ScoutsOptions,
     out: Output,
@@ -80,7 +78,7 @@ def review(
 
     Exit code 1 if a task failed; findings are no failure. `-o json` prints what review.json holds.
     """
-    from ether.review.bus import scout_nodes
+    from ether.review.bus import SCOUT, scout_nodes
     from ether.review.job import DEFAULT_TIMEOUT
     from ether.review.job import review as run
 
@@ -88,37 +86,21 @@ def review(
         msg = "--processes starts scouts and --connect or --discover uses those that are there: leave one of them out."
         raise UsageError(msg)
     names = _passes(passes or ())
-    with _scouts(bus) as found:
+    with nullcontext() if bus.url is None else joined(bus, bus.wait) as found:
+        if found is not None and not (processes := len(scout_nodes(found))):
+            msg = f"No scout is on the bus: start some with `ether node {SCOUT}` and the same --connect or --discover."
+            raise UsageError(msg)
         done = run(
             directories,
             output,
-            processes=processes if found is None else len(scout_nodes(found)),
+            processes=processes,
             timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
             passes=names,
-            stream=io.StringIO() if settings_of(ctx).quiet else sys.stderr,
+            stream=io.StringIO() if out.quiet else sys.stderr,
             bus=found,
         )
     out.value(done.report, str(done))
     raise typer.Exit(done.exit_code)
-
-
-@contextmanager
-def _scouts(bus: ScoutsOptions) -> Iterator[Runtime | None]:
-    """The bus that is there, with scouts; None if there is to be one of our own.
-
-    Raises:
-        EtherError: as `joined`; UsageError: no scout is on it.
-    """
-    if bus.url is None:
-        yield None
-        return
-    from ether.review.bus import SCOUT, scout_nodes
-
-    with joined(bus, bus.wait) as found:
-        if not scout_nodes(found):
-            msg = f"No scout is on the bus: start some with `ether node {SCOUT}` and the same --connect or --discover."
-            raise UsageError(msg)
-        yield found
 
 
 def _passes(names: Sequence[str]) -> Sequence[PassName]:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
-
-from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import with_options
+from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
+from ether.lab.soak.settings import SoakSettings
 
 __all__ = ["soak"]
-
-Seconds = Annotated[float, typer.Option("--seconds", metavar="SECONDS", help="For how long.")]
-Load = Annotated[float, typer.Option("--load", metavar="PART", help="Of the maximum rate, which is measured first.")]
-Rate = Annotated[
-    float | None,
-    typer.Option("--rate", metavar="N", help="Delegations a second, in place of --load.", show_default="measured"),
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--keep", metavar="FOLDER", help="Make the journal there, and leave it; it must be empty or new."),
-]
 
 
 @with_options
 def soak(
     *,
-    seconds: Seconds = 600.0,
-    load: Load = 0.5,
-    rate: Rate = None,
-    transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
-    keep: Folder = None,
+    given: Annotated[dict[str, Any], SettingsOptions(SoakSettings, "seconds", "load", "rate", "transport", "keep")],
     markdown: MarkdownOption = False,
     out: Output,
 ) -> None:
@@ -43,11 +25,7 @@ def soak(
     when a process grew beyond its bound, latency rose, or a delegation was not completed.
     """
     from ether.lab.soak.run import run
-    from ether.lab.soak.settings import SoakSettings
 
     check_format(out, markdown=markdown)
-    settings = SoakSettings(seconds=seconds, load=load, rate=rate, transport=transport, folder=keep, tell=out.note)
-    report = run(settings)
-    show(out, report, markdown=markdown)
-    if not report.ok:
-        raise typer.Exit(ExitCode.FAILED)
+    report = run(SoakSettings(**given, tell=out.note))
+    show(out, report, markdown=markdown, ok=report.ok)

@@ -3,78 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.options import with_options
+from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
-from ether.lab.torture.settings import Durability
-from ether_broker.errors import UsageError
-from ether_broker.name_hint import nearest
-
-if TYPE_CHECKING:
-    from ether.lab.torture.settings import Victim
+from ether.lab.torture.settings import TortureSettings, Victim
+from ether_broker.name_hint import choice
 
 __all__ = ["torture"]
 
-_SAME: Final = {"supervisor": "broker"}
+_SAME: Final = {"supervisor": Victim.BROKER}
 """The supervisor lives in the broker's process."""
-
-Delegations = Annotated[int, typer.Option("--delegations", min=1, metavar="N", help="How many, in all.")]
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        "--seconds", metavar="SECONDS", help="Over which they are spread.", show_default="100 of them a second"
-    ),
-]
-Kills = Annotated[
-    int | None, typer.Option("--kills", min=0, metavar="N", help="Strikes.", show_default="one every two seconds")
-]
-Victims = Annotated[
-    str | None,
-    typer.Option(
-        "--victims",
-        metavar="KIND,...",
-        help="Who is struck: broker (or supervisor, which is the same process), node, delegator, observer, cluster.",
-        show_default="all",
-    ),
-]
-Keep = Annotated[
-    Path | None,
-    typer.Option("--keep", metavar="FOLDER", help="Keep the logs here; else they are kept only if a promise broke."),
-]
+_OPTIONS: Final = SettingsOptions(
+    TortureSettings, "delegations", "nodes", "delegators", "observers", "seed", "seconds", "kills", "durability",
+    "journal_faults", "transport", "keep",
+)  # fmt: skip
 
 
 @with_options
 def torture(
     *,
-    delegations: Delegations = 20_000,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Processes with agents.")] = 3,
-    delegators: Annotated[int, typer.Option("--delegators", min=1, metavar="N", help="Processes that delegate.")] = 2,
-    observers: Annotated[int, typer.Option("--observers", min=0, metavar="N", help="Processes that observe.")] = 1,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Makes the plan and the work.", show_default="random")
-    ] = None,
-    seconds: Seconds = None,
-    kills: Kills = None,
-    victims: Victims = None,
-    durability: Annotated[
-        Durability, typer.Option("--durability", help="Whether the bus keeps what it has accepted beyond its broker.")
-    ] = Durability.JOURNAL,
-    journal_faults: Annotated[
-        bool,
+    given: Annotated[dict[str, Any], _OPTIONS],
+    victims: Annotated[
+        str | None,
         typer.Option(
-            "--journal-faults", help="Fill, lock, protect, break and take away the journal's disk at times, too."
+            metavar="KIND,...",
+            help="Who is struck: broker (or supervisor, which is the same process), node, delegator, observer, cluster.",
+            show_default="all",
         ),
-    ] = False,
-    transport: Annotated[str, typer.Option("--transport", help="ipc, or tcp on the loopback.")] = "ipc",
-    keep: Keep = None,
+    ] = None,
     check: Annotated[
-        Path | None,
-        typer.Option("--check", metavar="FOLDER", help="Start nothing: check the logs of an earlier campaign."),
+        Path | None, typer.Option(metavar="FOLDER", help="Start nothing: check the logs of an earlier campaign.")
     ] = None,
     markdown: MarkdownOption = False,
     out: Output,
@@ -85,37 +47,20 @@ def torture(
     was broken; then the seed is printed and the logs are kept.
     """
     from ether.lab.torture.campaign import reread, run
-    from ether.lab.torture.settings import TortureSettings
 
     check_format(out, markdown=markdown)
-    if check is not None:
-        report = reread(check)
-    else:
-        optional = {"seed": seed, "seconds": seconds, "kills": kills, "victims": _victims(victims)}
-        given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
-        settings = TortureSettings(
-            delegations=delegations, nodes=nodes, delegators=delegators, observers=observers,
-            durability=durability, journal_faults=journal_faults, transport=transport, folder=keep, tell=out.note, **given,
-        )  # fmt: skip
-        report = run(settings)
-    show(out, report, markdown=markdown)
-    if not report.ok:
-        raise typer.Exit(ExitCode.FAILED)
+    if victims is not None:
+        given["victims"] = _victims(victims)
+    report = run(TortureSettings(**given, tell=out.note)) if check is None else reread(check)
+    show(out, report, markdown=markdown, ok=report.ok)
 
 
-def _victims(text: str | None) -> tuple[Victim, ...] | None:
+def _victims(text: str) -> tuple[Victim, ...]:
     """The kinds of a list.
 
     Raises:
         UsageError: one of them is none.
     """
-    from ether.lab.torture.settings import Victim
-
-    if text is None:
-        return None
-    words = [_SAME.get(word, word) for word in text.replace(" ", "").split(",") if word]
-    for word in words:
-        if word not in list(Victim):
-            known = [*map(str, Victim), *_SAME]
-            raise UsageError(f"There is no victim {word!r}: choose of {', '.join(known)}.{nearest(word, known)}")
-    return tuple(victim for victim in Victim if victim in words)
+    known = {**{victim.value: victim for victim in Victim}, **_SAME}
+    named = {choice(word, known, "victim") for word in text.replace(" ", "").split(",") if word}
+    return tuple(victim for victim in Victim if victim in named)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
+from ether.runtime import Runtime
 
 __all__ = ["AgentReading", "Reading", "Sample"]
 
@@ -93,6 +92,7 @@ class Reading:
         interval = after.clock - before.clock
         ended = {row["agent"]: sum(row["outcomes"].values()) for row in before.agents}
         agents = [_agent(row, ended.get(row["agent"], 0), interval) for row in after.agents]
+        agents.sort(key=lambda one: (-one.rate, -(one.running + one.queued), -one.ended, one.agent))
         statistics = after.statistics
         return cls(
             interval=max(0.0, interval),
@@ -103,7 +103,7 @@ class Reading:
             nodes=statistics["nodes"],
             outcomes=dict(statistics["outcomes"]),
             dead_letters=statistics["dead_letters_held"],
-            agents=tuple(sorted(agents, key=_busyness)),
+            agents=tuple(agents),
         )
 
 
@@ -117,7 +117,3 @@ def _agent(row: Mapping[str, Any], ended_before: int, interval: float) -> AgentR
 def _rate(before: int, after: int, interval: float) -> float:
     """Per second; 0 where a counter started again."""
     return (after - before) / interval if interval > 0 and after >= before else 0.0
-
-
-def _busyness(agent: AgentReading) -> tuple[float, int, int, str]:
-    return -agent.rate, -(agent.running + agent.queued), -agent.ended, agent.agent

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether.cli.common.output import seconds
 from ether.cli.common.table import Column, drawn_table
+from ether.cli.top.rates import Reading
 from ether.text_io.terminal import console
 from ether_broker.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ether.cli.top.rates import Reading
 
 __all__ = ["draw", "show"]
 

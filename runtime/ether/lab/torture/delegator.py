@@ -7,7 +7,6 @@ Without a journal there is nothing to collect: what a dead life had open stays *
 
 from __future__ import annotations
 
-import os
 import sched
 import time
 from pathlib import Path
@@ -161,7 +160,7 @@ def main() -> None:
     path = Path(request["folder"], "history", f"{request['name']}.jsonl")
     index = sum(line["event"] == "invoke" for line in read_log(path))
     log = LogWriter(path)
-    with Stopping(lambda number: os._exit(128 + number)) as stopping:
+    with Stopping() as stopping:
         bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
         log.write("life", index=index)
         parent_link.ready()

@@ -6,7 +6,6 @@ another broker may have begun to count from zero.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +57,7 @@ def main() -> None:
     seen = [line["next"] for line in read_log(path) if line["event"] == "batch"]
     since = 0 if request["durability"] == "memory" else max(seen, default=1)
     log = LogWriter(path)
-    with Stopping(lambda number: os._exit(128 + number)) as stopping:
+    with Stopping() as stopping:
         bus = join(lambda: Runtime.connect(request["url"], name=request["name"], threads=2, drain=0.0, timeout=_JOIN))
         log.write("life", since=since)
         recorder = bus.observe(RecordingObserver(log), since=since)

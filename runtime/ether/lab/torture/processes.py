@@ -12,16 +12,17 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
+from unittest import mock
 
 from ether.cluster.cluster import Cluster
 from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.lab.harness.leak_check import MARK
 from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import BROKER, delegator_names, node_names, observer_names
-from ether.lab.torture.settings import Durability, TortureSettings
+from ether.lab.torture.settings import TortureSettings
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether_actors.restarts.child_spec import Backoff
 
@@ -64,7 +65,8 @@ class Processes:
         with contextlib.ExitStack() as stack:
             scratch = tempfile.TemporaryDirectory(prefix="ether-torture-", ignore_cleanup_errors=True)
             self.scratch = Path(stack.enter_context(scratch))
-            stack.enter_context(_environment({MARK: self.mark, "TMPDIR": str(self.scratch)}))
+            variables = {MARK: self.mark, "TMPDIR": str(self.scratch)}
+            stack.enter_context(mock.patch.dict(os.environ, variables))  # which takes them back, too
             if self._settings.journal_faults:
                 self.disk = stack.enter_context(Disk(self._folder, JOURNAL))
             self.cluster: Cluster = stack.enter_context(Cluster(self._spec(), on_output=self._on_output))
@@ -123,7 +125,7 @@ class Processes:
             for name in node_names(settings)
         )  # fmt: skip
         path = self._folder / JOURNAL if self.disk is None else self.disk.journal
-        journal = str(path) if settings.durability is Durability.JOURNAL else None
+        journal = str(path) if settings.durability == "journal" else None
         return ClusterSpec(
             nodes, bind=bind, journal=journal, drain=_DRAIN, start_timeout=_START, log_level="warning",
             intensity=_ENDLESS, period=1.0, backoff=_DOWN,
@@ -136,22 +138,9 @@ class Processes:
         number = names.index(name) if name in names else len(names)
         return lambda: {
             "url": self.cluster.url, "name": name, "folder": str(self._folder), "began": self._began, "seed": settings.seed,
-            "durability": settings.durability.value, "share": share + (number < rest),
+            "durability": settings.durability, "share": share + (number < rest),
             "rate": settings.delegations / len(names) / settings.seconds,
         }  # fmt: skip
-
-
-@contextlib.contextmanager
-def _environment(extra: dict[str, str]) -> Iterator[None]:
-    """Give the processes that are started meanwhile these variables."""
-    before = {name: os.environ[name] for name in extra if name in os.environ}
-    os.environ.update(extra)
-    try:
-        yield
-    finally:
-        for name in extra:
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _ignore(*_: object) -> None:

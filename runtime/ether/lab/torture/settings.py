@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from enum import StrEnum, unique
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
@@ -33,14 +33,8 @@ class Victim(StrEnum):
     """The broker and all nodes in the same moment, as when the machine goes down; its files stay."""
 
 
-@unique
-class Durability(StrEnum):
-    """The durability of a campaign's bus: what becomes of accepted work when the broker dies."""
-
-    MEMORY = "memory"
-    """It goes with the broker, and whoever asked is told so."""
-    JOURNAL = "journal"
-    """It survives."""
+Durability: TypeAlias = Literal["journal", "memory"]
+"""What becomes of accepted work when a campaign's broker dies: it survives; or it goes too, and whoever asked is told so."""
 
 
 class TortureSettings(RunSettings):
@@ -53,17 +47,21 @@ class TortureSettings(RunSettings):
     """
 
     seconds: NonNegativeFloat = 0.0
-    """Over which the delegations are spread; 0 is as long as 100 a second take, and 10 at least."""
+    """Seconds over which the delegations are spread; 0 is as long as 100 a second take, and 10 at least."""
     delegations: PositiveInt = 20_000
-    """In all; the sub-delegations that handlers make come on top."""
+    """Delegations in all; the sub-delegations that handlers make come on top."""
     nodes: PositiveInt = 3
+    """Processes with agents."""
     delegators: PositiveInt = 2
+    """Processes that delegate."""
     observers: NonNegativeInt = 1
+    """Processes that observe."""
     seed: int = Field(default_factory=lambda: secrets.randbelow(1 << 32))
-    """Makes the plan and the work; the timing is the machine's."""
+    """What makes the plan and the work; the timing is the machine's."""
     kills: int = Field(-1, ge=-1)
     """Strikes in this time; -1 is one every two seconds."""
-    durability: Durability = Durability.JOURNAL
+    durability: Durability = "journal"
+    """Whether the bus keeps what it has accepted beyond its broker."""
     victims: tuple[Victim, ...] = tuple(Victim)
     journal_faults: bool = False
     """Whether the disk under the journal is full, locked, read-only or away at times."""
@@ -71,7 +69,7 @@ class TortureSettings(RunSettings):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         """Check, and fill in what follows from the rest."""
-        if self.journal_faults and self.durability is not Durability.JOURNAL:
+        if self.journal_faults and self.durability != "journal":
             raise UsageError(
                 "Without a journal its disk cannot fail: leave journal faults out, or ask for durability journal."
             )

@@ -39,11 +39,11 @@ class Worker(Agent):
         self._log = LogWriter(Path(folder, "runs", f"{node}.{os.getpid()}.jsonl"))
 
     @contextmanager
-    def logged(self, task: Task, name: str, nonce: str) -> Iterator[Result]:
-        """Write down that a run of that handler begins, and how it ends; gives what it returns, which says which run it was."""
+    def logged(self, task: Task, nonce: str) -> Iterator[Result]:
+        """Write down that a run of its handler begins, and how it ends; gives what it returns, which says which run it was."""
         known = {"id": task.request_id, "attempt": task.attempt}
         where = {"node": self._home, "pid": os.getpid()}
-        self._log.write("start", **known, **where, capability=name)
+        self._log.write("start", **known, **where, capability=task.delegation.capability)
         how = "cancelled"
         try:
             yield {"nonce": nonce, "attempt": task.attempt, **where}
@@ -63,15 +63,15 @@ class ThreadWorker(Worker):
     @capability("torture.quick.again", idempotent=True)
     def again(self, task: Task, nonce: str, seconds: float, fails: bool = False) -> Result:  # noqa: FBT001, FBT002
         """May run twice."""
-        return self._work(task, "torture.quick.again", nonce, seconds, fails=fails)
+        return self._work(task, nonce, seconds, fails=fails)
 
     @capability("torture.quick.once")
     def once(self, task: Task, nonce: str, seconds: float, fails: bool = False) -> Result:  # noqa: FBT001, FBT002
         """Must not run twice."""
-        return self._work(task, "torture.quick.once", nonce, seconds, fails=fails)
+        return self._work(task, nonce, seconds, fails=fails)
 
-    def _work(self, task: Task, name: str, nonce: str, seconds: float, *, fails: bool) -> Result:
-        with self.logged(task, name, nonce) as result:
+    def _work(self, task: Task, nonce: str, seconds: float, *, fails: bool) -> Result:
+        with self.logged(task, nonce) as result:
             if seconds:
                 time.sleep(seconds)
             if fails:
@@ -87,35 +87,33 @@ class AsyncWorker(Worker):
     @capability("torture.slow.again", idempotent=True)
     async def slow_again(self, task: Task, nonce: str, seconds: float, steps: int = 0) -> Result:
         """May run twice."""
-        return await self._slow(task, "torture.slow.again", nonce, seconds, steps)
+        return await self._slow(task, nonce, seconds, steps)
 
     @capability("torture.slow.once")
     async def slow_once(self, task: Task, nonce: str, seconds: float, steps: int = 0) -> Result:
         """Must not run twice."""
-        return await self._slow(task, "torture.slow.once", nonce, seconds, steps)
+        return await self._slow(task, nonce, seconds, steps)
 
     @capability("torture.tree.again", idempotent=True)
     async def tree_again(self, task: Task, nonce: str, seconds: float, parts: int, depth: int) -> Result:
         """May run twice."""
-        return await self._tree(task, "torture.tree.again", nonce, seconds, parts, depth)
+        return await self._tree(task, nonce, seconds, parts, depth)
 
     @capability("torture.tree.once")
     async def tree_once(self, task: Task, nonce: str, seconds: float, parts: int, depth: int) -> Result:
         """Must not run twice."""
-        return await self._tree(task, "torture.tree.once", nonce, seconds, parts, depth)
+        return await self._tree(task, nonce, seconds, parts, depth)
 
-    async def _slow(self, task: Task, name: str, nonce: str, seconds: float, steps: int) -> Result:
-        with self.logged(task, name, nonce) as result:
+    async def _slow(self, task: Task, nonce: str, seconds: float, steps: int) -> Result:
+        with self.logged(task, nonce) as result:
             for step in range(steps):
                 await asyncio.sleep(seconds / (steps + 1))
                 task.progress((step + 1) / (steps + 1), data={"step": step})
             await asyncio.sleep(seconds / (steps + 1))
         return result
 
-    async def _tree(  # noqa: PLR0917  the capabilities' own
-        self, task: Task, name: str, nonce: str, seconds: float, parts: int, depth: int
-    ) -> Result:
-        with self.logged(task, name, nonce) as result:  # it raises where a part is asked for after the end of the whole
+    async def _tree(self, task: Task, nonce: str, seconds: float, parts: int, depth: int) -> Result:
+        with self.logged(task, nonce) as result:  # it raises where a part is asked for after the end of the whole
             await asyncio.sleep(seconds)
             statuses = await asyncio.gather(*(self._part(task, nonce, number, depth) for number in range(parts)))
         return {**result, "parts": statuses}

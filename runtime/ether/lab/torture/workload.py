@@ -30,11 +30,6 @@ class Job:
     cancel_after: float | None = None
     """Seconds after which the delegator cancels it, if it still runs."""
 
-    @property
-    def idempotent(self) -> bool:
-        """Whether it may run twice."""
-        return self.capability.endswith(IDEMPOTENT)
-
 
 def make_job(seed: int, delegator: str, index: int) -> Job:
     """The job of that number; the same each time."""

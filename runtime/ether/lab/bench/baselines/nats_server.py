@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -50,17 +51,8 @@ class Server(Role):
             BrokerUnavailable: it did not say within 15 s.
         """
         folder = self.enter_context(tempfile.TemporaryDirectory(prefix="ether-bench-"))
-        command = [
-            find_binary(),
-            "--addr",
-            "127.0.0.1",
-            "--port",
-            "-1",
-            "--ports_file_dir",
-            folder,
-            "--log",
-            f"{folder}/log",
-        ]
+        options = {"--addr": "127.0.0.1", "--port": "-1", "--ports_file_dir": folder, "--log": f"{folder}/log"}
+        command = [find_binary(), *itertools.chain.from_iterable(options.items())]
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         self.callback(server.wait, 10)
         self.callback(server.terminate)
