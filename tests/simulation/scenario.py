@@ -9,7 +9,7 @@ from typing import Final
 from ether_broker.limits import Limits
 from tests.simulation.hostile import ATTACKS
 
-__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_links", "draw_more"]
+__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_links", "draw_more", "draw_unwritten"]
 
 FAULTS: Final = (
     "break", "partition", "node", "broker", "freeze", "disk", "stall", "cancel", "leave", "stop",
@@ -136,7 +136,7 @@ class Scenario:
     crowd: int = 0
     """Agents of the crowd."""
     quotas: dict[str, int] = field(default_factory=dict)
-    """{name in `ether_actors.supervisor.registry.quota`: bound}"""
+    """{name of a bound in the supervisor: its value here}"""
 
 
 def draw(chance: Random) -> Scenario:
@@ -236,3 +236,10 @@ def draw_links(scenario: Scenario, chance: Random) -> None:
         scenario.answer = chance.choice((300, 1_000, 5_000))
         scenario.faults.setdefault(chance.choice(("broker", "disk", "locked")), chance.choice((1.0, 2.0)))
         scenario.draws |= {"narrow"}
+
+
+def draw_unwritten(scenario: Scenario, chance: Random) -> None:
+    """Add a journal for which little may wait while it cannot be written, in some worlds where it fails; drawn apart."""
+    if {"disk", "locked"} & scenario.faults.keys() and chance.random() < 0.3:
+        scenario.quotas = {**scenario.quotas, "MOST_UNWRITTEN": chance.choice((0, 2_048, 20_000))}
+        scenario.draws |= {"unwritten"}

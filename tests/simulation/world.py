@@ -25,7 +25,7 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
-from tests.simulation.scenario import draw, draw_falls, draw_links, draw_more
+from tests.simulation.scenario import draw, draw_falls, draw_links, draw_more, draw_unwritten
 from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
@@ -85,6 +85,7 @@ class World:
         if not is_plain:
             draw_falls(scenario, self._falling)
             draw_links(scenario, Random(f"{seed}, links"))
+            draw_unwritten(scenario, Random(f"{seed}, unwritten"))
         self.timeline = Timeline()
         self.disk = Disk()
         self.network = Network(self.timeline, scenario.weather, Random(self.chance.random()))
