@@ -113,7 +113,7 @@ class Tap:
     ) -> bytes | None:
         """Pack the next batch for a cursor and move it on; None when it has all, or enough under way.
 
-        Batches of which its topics want nothing, 64 envelopes together, are told as one with the next.
+        Up to 64 envelopes that match no topic are merged into the next batch.
 
         Args:
             cursor: whose next batch it is.

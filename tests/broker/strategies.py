@@ -82,6 +82,11 @@ budgets = st.builds(
 contracts = st.builds(OutputContract, artifact_type=texts, expected_sections=words, quality_gates=words)
 
 
+def of_their_own(permissions: dict[str, Any]) -> dict[str, Any]:
+    """Permissions whose names are none of the bus's, nor look like one."""
+    return {f"paths.{name}": value for name, value in permissions.items()}
+
+
 def delegations(body: st.SearchStrategy[Any] = bodies) -> st.SearchStrategy[Delegation]:
     """Delegations with any of their fields set, or left at their default.
 
@@ -102,7 +107,7 @@ def delegations(body: st.SearchStrategy[Any] = bodies) -> st.SearchStrategy[Dele
         output_contract=contracts,
         timeout=positive,
         budget=budgets,
-        permissions=json_maps,
+        permissions=json_maps.map(of_their_own),
         criticality=st.sampled_from(Criticality),
         parent=ids,
         workflow=texts,

@@ -120,7 +120,7 @@ class DelegationPolicy:
             self._delivery.count(status, None)
 
     def _is_known(self, session: Session, header: Header, envelope: bytes) -> bool | None:
-        """As `_came_before`; where the journal cannot be read that tells it, this request is refused."""
+        """As `_came_before`; if the journal cannot be read, the request is refused."""
         try:
             return self._came_before(session, header, envelope)
         except JournalUnavailable as error:
@@ -139,7 +139,7 @@ class DelegationPolicy:
         The same is what has its id and asks for the same capability, as far as the first one's is still known.
 
         Returns:
-            Whether it came before; None if a refusal to another delegator has this id, which stays that delegator's.
+            Whether it came before; None if another delegator's refused request has this id.
         """
         state, request_id, resent = self._state, header.request_id, header.flags & _RESENT
         is_own, first, capability = header.source in session.agents, header.source, b""
@@ -201,7 +201,7 @@ class DelegationPolicy:
         now = state.now
         if header.source not in session.agents:
             raise forged(header)
-        if header.request_id > state.ended.near and not state.ended.takes(header.request_id, state.wall):
+        if header.request_id > state.ids_ahead.near and not state.ids_ahead.takes(header.request_id, state.wall):
             raise id_ahead(header, state.wall)
         if header.request_id in state.ended.uncollected:  # a refusal outside the journal, which it did not hear
             state.ended.collected(header.request_id)

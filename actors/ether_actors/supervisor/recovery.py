@@ -7,6 +7,7 @@ and says what it holds, or has not come back in time (`Membership.expect`); so n
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
@@ -65,7 +66,7 @@ def recover(
     questions: list[Entry] = []
     gone = Session("", b"", state.now, lost=_RESTARTED)
     history.ended.restarted()
-    history.ended.count_ahead(history.open, state.wall)
+    state.ids_ahead.count(chain(history.open, history.ended.ids()), state.wall)
     state.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
         entry = _restore_work(state, accepted, history, nodes, gone)

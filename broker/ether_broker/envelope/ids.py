@@ -11,10 +11,13 @@ import threading
 import time
 import uuid
 
-__all__ = ["NO_ID", "foreign_id", "made_at", "new_id", "to_bytes", "to_text"]
+__all__ = ["NO_ID", "PROCESS", "foreign_id", "is_rising", "made_at", "new_id", "to_bytes", "to_text"]
 
 NO_ID = bytes(16)
 """Stands for "none" in a header, as in the parent of a root delegation."""
+
+PROCESS = slice(11, None)
+"""The part of a request id that all ids of one process share."""
 
 _PREFIX_SECONDS = 0.001
 
@@ -72,9 +75,14 @@ def to_bytes(text: str) -> bytes:
     return uuid.UUID(text).bytes
 
 
+def is_rising(request_id: bytes) -> bool:
+    """Whether it is a UUIDv7: those of one process rise."""
+    return request_id[6] >> 4 == 7  # noqa: PLR2004  the version
+
+
 def made_at(request_id: bytes) -> float | None:
     """When a request id was made, by the highest Unix time that its maker's clock had shown; None where it is no UUIDv7."""
-    return int.from_bytes(request_id[:6]) / 1000 if request_id[6] >> 4 == 7 else None  # noqa: PLR2004  the version
+    return int.from_bytes(request_id[:6]) / 1000 if is_rising(request_id) else None
 
 
 def foreign_id(text: str) -> bytes:

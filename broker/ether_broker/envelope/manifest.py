@@ -20,7 +20,7 @@ MOST_CAPABILITIES: Final = 512
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
 _Words = Annotated[tuple[str, ...], FailFast()]
-"""Of which the first that is none is told: a peer may send 65,536 of them, and pydantic takes 0.3 µs for each."""
+"""Only the first invalid one is reported: a peer may send 65,536 of them, and pydantic takes 0.3 µs for each."""
 
 
 @unique

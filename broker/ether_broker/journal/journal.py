@@ -1,7 +1,7 @@
 """The interface of a journal, as its broker uses it.
 
-tests/broker/journal/test_conformance.py checks what is promised here, of every kind; a further one is a folder beside `sqlite/`
-and `memory/`, and an entry there.
+Another kind is a folder beside `sqlite/` and `memory/`, a line in `ether/node/backends.py`, where the kind is chosen,
+and an entry in `tests/broker/journal/kinds.py`, whose test_conformance.py checks of every kind what is promised here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Removed(NamedTuple):
     bodies: int = 0
     """Large bodies that were kept apart, where the journal does that."""
     bytes: int = 0
-    """By which what is kept has become smaller, or will soon."""
+    """Bytes freed, now or soon."""
 
 
 class Journal(Protocol):
@@ -140,7 +140,7 @@ class Journal(Protocol):
     def replay(self, number: int | None = None) -> Iterator[Replayed]:
         """Everything committed from a number on, in order, as the journal is when it is first asked; each as it was appended.
 
-        Of what was appended together and begins below the number, the rest.
+        What was appended together and begins below the number is cut there.
 
         Args:
             number: begin there; None at the last checkpoint's.

@@ -31,7 +31,7 @@ class Session:
     agents: dict[bytes, Any] = field(default_factory=dict)
     """The registrations of the agents that it registered, by name; it speaks for no others (G6)."""
     newcomers: set[bytes] = field(default_factory=set)
-    """Of them those that were registered since it last said of all that they drain, or leave."""
+    """Agents registered since the node last announced that all of its agents drain or leave."""
     rules: Counter[DelegateRule] = field(default_factory=Counter)
     """The rules of the access list that let its agents delegate: {rule: agents}; none where there is no list."""
     told: set[bytes] = field(default_factory=set)

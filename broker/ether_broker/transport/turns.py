@@ -116,7 +116,7 @@ class Turns(Generic[_S]):
         """Those whose next envelope may not be given yet."""
         self._order = itertools.count()
         self._tag = 0
-        """Of the queue that was served last, before it was."""
+        """The tag of the last served queue, before it was served."""
         self._last = 0
         """The highest tag of any queue so far."""
         self.size: int = 0

@@ -1,4 +1,4 @@
-"""The backends that Ether runs on: which kind of journal, of transport and of clock. Nothing else in the runtime names one.
+"""The backends that a bus runs on: which kind of journal, of transport and of clock. No other module chooses one.
 
 Another kind, such as a journal in PostgreSQL or a transport over NATS, is a folder beside the one that is named here, and a
 line here.

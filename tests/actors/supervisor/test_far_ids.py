@@ -6,7 +6,9 @@ import pytest
 
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.state import ended as ended_module
-from ether_actors.supervisor.state.ended import MOST_AHEAD, Ended
+from ether_actors.supervisor.state import ids_ahead as ids_ahead_module
+from ether_actors.supervisor.state.ended import Ended
+from ether_actors.supervisor.state.ids_ahead import MOST_AHEAD, IdsAhead
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
@@ -36,59 +38,58 @@ def ask(bus: Bus, peer: Peer, id_: bytes, *, capability: str = "no.such", flags:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """16 processes may be far ahead, and 32 are always kept apart."""
-    monkeypatch.setattr(ended_module, "_MOST_MAKERS", 64)
-    monkeypatch.setattr(ended_module, "MOST_AHEAD", 16)
+    monkeypatch.setattr(ended_module, "MOST_PROCESSES", 64)
+    monkeypatch.setattr(ids_ahead_module, "MOST_AHEAD", 16)
 
 
 # -- the count ---------------------------------------------------------------------------------------------------
 
 
 def test_processes_that_are_far_ahead_have_a_bound_and_those_that_are_there_go_on():
-    ended = Ended()
+    ids = IdsAhead()
 
-    taken = [ended.takes(timed(WALL + CENTURY, process), WALL) for process in range(MOST_AHEAD + 1_000)]
+    taken = [ids.takes(timed(WALL + CENTURY, process), WALL) for process in range(MOST_AHEAD + 1_000)]
 
     assert sum(taken) == MOST_AHEAD
     assert all(taken[:MOST_AHEAD])
-    assert ended.takes(timed(WALL + CENTURY, 1, number=1), WALL), "it is ahead already"
-    assert ended.takes(timed(WALL + DAY - 1.0, 99_999), WALL), "a day is not far"
-    assert not ended.takes(timed(WALL + DAY + 1.0, 99_999), WALL)
-    assert ended.takes((15 << 120 | 4 << 76).to_bytes(16), WALL), "a UUIDv4 says nothing of time"
+    assert ids.takes(timed(WALL + CENTURY, 1, number=1), WALL), "it is ahead already"
+    assert ids.takes(timed(WALL + DAY - 1.0, 99_999), WALL), "a day is not far"
+    assert not ids.takes(timed(WALL + DAY + 1.0, 99_999), WALL)
+    assert ids.takes((15 << 120 | 4 << 76).to_bytes(16), WALL), "a UUIDv4 says nothing of time"
 
 
 def test_a_process_whose_ordinary_ids_are_known_has_no_place_among_those_that_are_far_ahead(few: None):
-    ended = Ended(most=8)
-    for process in range(40):
-        ended.note(timed(WALL, process), b"a", b"d", 1)
+    ids = IdsAhead()
+    ids.count([timed(WALL, process) for process in range(40)], WALL)
 
-    assert sum(ended.takes(timed(WALL + CENTURY, process), WALL) for process in range(40)) == 16
+    assert sum(ids.takes(timed(WALL + CENTURY, process), WALL) for process in range(40)) == 16
 
 
 def test_when_the_clock_has_come_near_there_is_room_again(few: None):
-    ended, later = Ended(), WALL + 3 * DAY
+    ids, later = IdsAhead(), WALL + 3 * DAY
     for process in range(16):
-        assert ended.takes(timed(later + process * DAY, process), WALL)
-    assert ended.takes(timed(later + 9 * DAY, 0), WALL)
-    assert not ended.takes(timed(later + 99 * DAY, 99), WALL)
+        assert ids.takes(timed(later + process * DAY, process), WALL)
+    assert ids.takes(timed(later + 9 * DAY, 0), WALL)
+    assert not ids.takes(timed(later + 99 * DAY, 99), WALL)
 
-    assert not ended.takes(timed(later + 99 * DAY, 99), later - DAY - 1.0)
-    assert [ended.takes(timed(later + 99 * DAY, 99 + n), later + 1.5 * DAY) for n in range(3)] == [True, True, False]
+    assert not ids.takes(timed(later + 99 * DAY, 99), later - DAY - 1.0)
+    assert [ids.takes(timed(later + 99 * DAY, 99 + n), later + 1.5 * DAY) for n in range(3)] == [True, True, False]
 
 
-def test_a_flood_of_far_ids_is_not_counted_anew_for_each(few: None, monkeypatch: pytest.MonkeyPatch):
-    ended, count, counts = Ended(), Ended._count, list[float]()
-    monkeypatch.setattr(Ended, "_count", lambda self, ids, now: (counts.append(now), count(self, ids, now)))
+def test_a_flood_of_far_ids_is_not_counted_again_for_each(few: None, monkeypatch: pytest.MonkeyPatch):
+    ids, count, counts = IdsAhead(), IdsAhead.count, list[float]()
+    monkeypatch.setattr(IdsAhead, "count", lambda self, those, now: (counts.append(now), count(self, those, now)))
     for tick in range(3_000):
-        ended.takes(timed(WALL + CENTURY, tick), WALL + tick / 1000)
+        ids.takes(timed(WALL + CENTURY, tick), WALL + tick / 1000)
 
     assert len(counts) == 3
 
 
 def test_what_is_not_far_ahead_asks_nothing():
-    ended = Ended()
-    ended.takes(timed(WALL, 1), WALL)
+    ids = IdsAhead()
+    ids.takes(timed(WALL, 1), WALL)
 
-    assert timed(WALL + DAY - 0.001, 2) < ended.near < timed(WALL + DAY + 0.001, 2)
+    assert timed(WALL + DAY - 0.001, 2) < ids.near < timed(WALL + DAY + 0.001, 2)
 
 
 # -- a stranger that sends them ----------------------------------------------------------------------------------
@@ -116,8 +117,9 @@ def test_a_flood_of_ids_from_the_future_makes_nobody_elses_perhaps_known():
     assert ended.has_dropped
     again = Ended.of(ended.pack(), most=1_024)
     assert not any(one.may_know(id_) for one in (ended, again) for id_ in mine)
-    again.count_ahead([], bus.wall)
-    assert not again.takes(timed(bus.wall + CENTURY, 99_999), bus.wall), "a broker that is restarted has counted them"
+    ids = IdsAhead()
+    ids.count(again.ids(), bus.wall)
+    assert not ids.takes(timed(bus.wall + CENTURY, 99_999), bus.wall), "a broker that is restarted has counted them"
 
     bus.state.journal.removed_until = bus.wall - 1.0
     assert [ask(bus, desk, id_, capability="x.y", flags=RESENT) for id_ in mine] == ["", "", ""]
@@ -173,9 +175,9 @@ def test_a_broker_that_is_started_anew_counts_what_is_open_what_has_ended_and_wh
 
     supervisor.recover(1001.0, WALL + 1.0)
 
-    ended = supervisor.state.ended
-    assert not ended.takes(timed(WALL + CENTURY, 16), WALL + 1.0)
-    assert all(ended.takes(timed(WALL + CENTURY, process, number=1), WALL + 1.0) for process in range(16))
+    ids = supervisor.state.ids_ahead
+    assert not ids.takes(timed(WALL + CENTURY, 16), WALL + 1.0)
+    assert all(ids.takes(timed(WALL + CENTURY, process, number=1), WALL + 1.0) for process in range(16))
 
 
 # -- whose clock is wrong ----------------------------------------------------------------------------------------
@@ -214,8 +216,8 @@ def test_the_refusal_says_which_clocks_differ_and_what_to_do_and_is_counted_and_
     assert (refusal.status, refusal.code) == (Status.REJECTED_CONTEXT, "id_ahead")
     assert refusal.body["error"]["message"] == (
         "Its request id says that it was made 2.5 days after what the broker's clock shows, 2001-09-09 02:03:20 UTC: one of "
-        f"the two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then restart "
-        "the delegator's process if it was its clock, as its ids only rise."
+        f"the two clocks is wrong, and {MOST_AHEAD:,} processes are more than 24 hours ahead already. Set it right; "
+        "then restart the delegator's process if it was its clock, as its ids only rise."
     )
     assert bus.tapped[passed:] == []
     assert late not in bus.state.ended

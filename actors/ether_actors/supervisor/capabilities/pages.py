@@ -26,8 +26,7 @@ def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, 
     Costs no more than the page, if the rows do not. A page may have no items and a `next` all the same; None ends the list.
 
     Args:
-        rows: behind `after`, made as they are asked for: (what `after` is for those behind it, the item), or None as item
-            for what is not listed.
+        rows: behind `after`, made as they are asked for: (cursor, item); item None: skipped.
         params: of the question; `limit` is taken from it.
 
     Raises:

@@ -32,7 +32,7 @@ from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header, re
 __all__ = ["SHARE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 
 UNSETTLED: Final = 4 << 20
-"""Bytes of progress that one node may have said and the journal not have yet."""
+"""Bytes of one node's progress that may be uncommitted."""
 UNHEARD: Final = 16 << 20
 """Bytes under way to a delegator's node above which it is told no more progress for a while."""
 WAITING: Final = 4 << 20
@@ -96,7 +96,7 @@ class Progress:
             progress.forget(entry)
 
     def look_again(self, entry: Entry) -> None:
-        """Let what waits for its delegator's node wait for the one that this has now."""
+        """Move waiting progress to the delegator's present node."""
         progress = entry.progress
         if progress is not None and progress.line is not None:
             del progress.line[entry]
@@ -104,7 +104,7 @@ class Progress:
             self._wait(entry, progress)
 
     def _freed(self, session: Session) -> None:
-        """Note that there is room for what a node hears, or that the node is not expected back any more."""
+        """Note that a receiving node has room again, or that it is not expected back any more."""
         if session in self._lines[True]:
             self._stand((session, True))
 

@@ -106,7 +106,7 @@ class Reassignment:
     def gone(self, agent: Registration) -> Generator[int, None, None]:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost.
 
-        In this order: a broker that is restarted in between takes the oldest that are left for what had been sent.
+        In this order: a broker restarted meanwhile assumes that the oldest remaining ones had been sent.
         """
         yield from self.drained(agent)
         yield from self._refuse_all(agent, [entry for entry in agent.oldest_first if entry.state is State.QUEUED])
@@ -174,7 +174,7 @@ class Reassignment:
         self._refuse(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
 
     def _refuse(self, entry: Entry, code: str, why: str, *, retryable: bool = False) -> None:
-        """Refuse what its agent has no more, and say who else takes it; whoever might have got it has no room.
+        """Refuse work that its agent no longer takes and that no holder has room for; name another holder.
 
         What has been begun before is not refused: it may have been done in part.
         """

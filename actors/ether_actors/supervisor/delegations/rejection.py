@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ether_actors.supervisor.registry.hint_cost import hint
 from ether_actors.supervisor.registry.registration import Registration
-from ether_actors.supervisor.state.ended import MOST_AHEAD
+from ether_actors.supervisor.state.ids_ahead import FAR_AHEAD, MOST_AHEAD
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.ids import made_at
@@ -63,13 +63,13 @@ def forged(header: Header) -> Rejection:
 
 
 def id_ahead(header: Header, wall: float) -> Rejection:
-    """Its id is far ahead of the broker's clock, in Unix time, and those of too many processes are (`Ended.takes`)."""
+    """Its id is far ahead of the broker's clock, in Unix time, as are ids of too many other processes (`IdsAhead.takes`)."""
     days = ((made_at(header.request_id) or 0.0) - wall) / 86_400
     shows = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall))
     message = (
         f"Its request id says that it was made {days:,.1f} days after what the broker's clock shows, {shows} UTC: one of the "
-        f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than a day ahead already. Set it right; then restart "
-        "the delegator's process if it was its clock, as its ids only rise."
+        f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than {FAR_AHEAD / 3600:g} hours ahead already. Set it "
+        "right; then restart the delegator's process if it was its clock, as its ids only rise."
     )
     return Rejection(Status.REJECTED_CONTEXT, "id_ahead", message, is_remembered=False)
 

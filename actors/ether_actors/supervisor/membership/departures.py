@@ -61,9 +61,9 @@ class Departures:
         self.waiting: OrderedDict[Registration, str] = (
             OrderedDict()
         )  # a dict is slow where its first items were removed
-        """Those whose work has not all been ruled on yet, who is next first, and why it is."""
+        """Agents with unfinished work and the reason, next first."""
         self._begun: dict[Registration, _Work] = {}
-        """What is left to do for those of them for whom something has been done."""
+        """The unfinished generators of agents already begun."""
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)

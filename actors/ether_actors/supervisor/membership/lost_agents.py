@@ -42,7 +42,7 @@ class LostAgents:
         self._free: Counter[str] = Counter()
         """Places that forgetting them would free: of each key, and under the empty word all."""
         self._down: Counter[str] = Counter()
-        """Places of those and of the ones that have work: of each key, and under the empty word all."""
+        """Places of all agents that are down, by key; under "" the total."""
         self._at_work: OrderedDict[Registration, float] = OrderedDict()
         """Those that have, and when their time ends; who was looked at comes last."""
 

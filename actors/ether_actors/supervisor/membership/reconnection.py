@@ -45,7 +45,7 @@ class Reconnection:
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
-        """(until when what is for a node that is back waits for it to ask, its session with the broker before)."""
+        """(deadline for a returned node to send RESUME, its earlier session)."""
         self._replay = replay
         self._silence = state.session_table.timing.silence
         self._reclaim = state.session_table.timing.reclaim

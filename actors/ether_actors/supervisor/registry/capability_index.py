@@ -25,11 +25,11 @@ __all__ = ["RESOLVED_SHIFT", "CapabilityIndex"]
 
 _ANY: Final = ANY.encode()
 _ENOUGH: Final = 64
-"""Capabilities with somebody who takes it of which the best is taken, where a name stands for more; their turn goes round."""
+"""For an ambiguous name, how many capabilities with active holders are compared, in rotation."""
 _MOST: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
 _MOST_ASLEEP: Final = 16_384
-"""Capabilities of which nobody takes work that one look below a name sets aside at most."""
+"""The most inactive capabilities that one lookup of a prefix skips."""
 _MOST_LOOKS: Final = 2_048
 """What one look below a name takes at most, in such looks."""
 RESOLVED_SHIFT: Final = 2

@@ -35,7 +35,7 @@ _Key = tuple[Any, ...]
 class Holders:
     """Replicas that declare a capability, take the same patterns of delegation, and are alike to every access rule.
 
-    Of more than 32 an order is kept while they are asked for: not of those for which much changes and nobody asks. Where
+    Above 32, an order is kept while it is used; it is dropped after many changes without a choice. Where
     agents take no work any more, the order is mended when it is looked at.
     """
 
@@ -50,7 +50,7 @@ class Holders:
         self._unasked = 0
         """Changes since they were last asked for."""
         self.passed = 0
-        """Manifests that did not fit at which choices looked; whoever counts them sets it back."""
+        """Manifests examined in vain; whoever reads it sets it to 0."""
 
     def __len__(self) -> int:
         return len(self._keys)

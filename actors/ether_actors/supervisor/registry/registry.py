@@ -220,7 +220,7 @@ class Registry:
         return agent.resolved.get(capability) or self.resolve(agent, capability)
 
     def looked(self) -> int:
-        """At how many choices looked in vain, or to compare, since this was last asked: somebody has to be charged for it."""
+        """How many entries choices examined in vain, or to compare, since the last call; who asked is charged for them."""
         found, self.index.looked = self.index.looked, 0
         return found
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_actors.supervisor.state.ids_ahead import IdsAhead
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
 from ether_actors.supervisor.state.schedule import Schedule
@@ -83,6 +84,7 @@ class BrokerState:
         self.leases: LeaseTable = LeaseTable(self._parent_of)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
+        self.ids_ahead: IdsAhead = IdsAhead()
         self.bus: Registration = Registration(
             Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits)
         )

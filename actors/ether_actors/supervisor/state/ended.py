@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, count, islice
 from typing import Any, Final, NamedTuple
 
 from ether_actors.supervisor.state.numbered import SPARE, following
-from ether_broker.envelope.ids import made_at
+from ether_broker.envelope.ids import PROCESS, is_rising, made_at
 
-__all__ = ["MOST_AHEAD", "REMEMBERED", "Ended", "Ending"]
+__all__ = ["CLOCKS_APART", "MOST_PROCESSES", "REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
 _SHARE: Final = REMEMBERED >> 4
 """Of those that are to be forgotten so many are looked at at a time, which takes some 3 ms."""
-_APART: Final = 86_400.0
+CLOCKS_APART: Final = 86_400.0
 """Seconds by which wall clocks may differ, where nothing but the time tells what was before and what after."""
-_MAKER: Final = slice(11, None)
-"""Of a UUIDv7: what is the same in all ids of one process; see `ether_broker.envelope.ids`."""
-_MOST_MAKERS: Final = 16_384
-MOST_AHEAD: Final = _MOST_MAKERS // 4
-"""Processes whose ids may be far ahead of the broker's clock: half of those that are always kept apart."""
-_COUNT_EVERY: Final = 1.0
-"""Seconds between two counts of those, which take some 0.5 ms, while there are as many as there may be."""
+MOST_PROCESSES: Final = 16_384
+"""Processes whose ids are kept apart; beyond that the half with the lowest ids is forgotten together."""
 _MOST_BYTES: Final = 64 << 20
 
 
@@ -58,11 +53,11 @@ class Ended:
         self._older: dict[bytes, tuple[bytes, bytes, int]] = {}
         """Plain tuples: the garbage collector stops looking at them, as it does not at named ones."""
         self._forgotten: dict[bytes, tuple[bytes, bytes, int]] = {}
-        """What is left to be freed of those before the older ones."""
+        """The generation before `_older`, still to be freed."""
         self._passed = 0
         """How many of the older ones `_highest` and `_dropped` stand for already; the others follow as new ones come.
 
-        From a checkpoint it starts again, which changes nothing of what was passed before, and is there after a few.
+        A restored state begins at 0 and catches up after a few additions; the result is the same.
         """
         self._due = min(_SHARE, most)
         self.uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
@@ -79,11 +74,6 @@ class Ended:
         """The highest UUIDv7 among those of the other processes."""
         self._since: OrderedDict[bytes, bytes] = OrderedDict()
         """{incarnation: the id above which its process's ids are new}; each broker has its own, no checkpoint has them."""
-        self.near: bytes = b""
-        """What is not above it is not far ahead of the broker's clock; as of the last time that `takes` was asked."""
-        self._ahead: dict[bytes, bytes] = {}
-        """{how they end: the highest UUIDv7 that was taken}, of processes that are far ahead; counted again by each broker."""
-        self._counted = 0.0
 
     def __contains__(self, request_id: bytes) -> bool:
         return request_id in self._newer or request_id in self._older
@@ -115,18 +105,20 @@ class Ended:
     def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
         for request_id in endings:
             if self._is_above(request_id):
-                self._highest[request_id[_MAKER]] = request_id
-        if len(self._highest) > _MOST_MAKERS:
+                self._highest[request_id[PROCESS]] = request_id
+        if len(self._highest) > MOST_PROCESSES:
             rising = sorted(self._highest.values())
-            apart = rising[-_MOST_MAKERS // 2 :]  # with those that are far ahead of the time: they stand for no others
+            apart = rising[
+                -MOST_PROCESSES // 2 :
+            ]  # with those that are far ahead of the time: they stand for no others
             self._dropped = rising[-len(apart) - 1]
-            self._highest = {request_id[_MAKER]: request_id for request_id in apart}
+            self._highest = {request_id[PROCESS]: request_id for request_id in apart}
 
     # -- when an id was made, and whether it may have been seen; no clock is asked where the ids themselves tell --------
 
     def joined(self, incarnation: bytes, request_id: bytes) -> None:
         """Note the id that a process gave its REGISTER: the first one counts, which it made when it knew this broker."""
-        if _is_rising(request_id):
+        if is_rising(request_id):
             self._since.setdefault(incarnation, request_id)
             if len(self._since) > REMEMBERED:
                 self._since.popitem(last=False)  # what that process sends again may have run, as far as is known
@@ -138,12 +130,12 @@ class Ended:
         this is not true.
         """
         since = self._since.get(incarnation, b"")
-        return request_id > since and request_id[_MAKER] == since[_MAKER]
+        return request_id > since and request_id[PROCESS] == since[PROCESS]
 
     def may_know(self, request_id: bytes) -> bool:
         """Whether that delegation has ended, or may have ended so long ago that it is not remembered; cheap, and often false.
 
-        What is above all that are not remembered and end alike is not among them, whoever made or sent which. One that is far
+        An id above every forgotten id of its process has not ended, whoever sent it. One that is far
         ahead of the time stands only for those to come that end alike.
         """
         if request_id in self._newer or request_id in self._older:
@@ -151,42 +143,17 @@ class Ended:
         return self.has_dropped and not self._is_above(request_id)
 
     def _is_above(self, request_id: bytes) -> bool:
-        above = self._dropped < request_id > self._highest.get(request_id[_MAKER], b"")
-        return above and _is_rising(request_id)
+        above = self._dropped < request_id > self._highest.get(request_id[PROCESS], b"")
+        return above and is_rising(request_id)
 
     def is_after(self, request_id: bytes, until: float, now: float) -> bool:
         """Whether what has this id cannot have ended before `until`, as far as clocks are at most a day apart; Unix times."""
         made = made_at(request_id)
-        return self._is_above(request_id) or (made is not None and until + _APART < made <= now + _APART)
+        return self._is_above(request_id) or (made is not None and until + CLOCKS_APART < made <= now + CLOCKS_APART)
 
-    # -- how many processes may be far ahead of the broker's clock; that decides who is refused and nothing else ----------
-
-    def takes(self, request_id: bytes, now: float) -> bool:
-        """Whether there is room for a delegation of this id, and if so count it; only those above `near` need to ask.
-
-        An id that was made more than a day after `now`, in Unix time, is far ahead. It is taken if its process has such ids
-        already, or fewer than `MOST_AHEAD` processes have. More of them than are kept apart would let all ids of
-        everybody until then count as such that may have ended.
-        """
-        self.near = _made_by(now + _APART)
-        if not _is_far(request_id, self.near):
-            return True
-        highest = self._ahead.get(request_id[_MAKER])
-        if highest is None and len(self._ahead) >= MOST_AHEAD and abs(now - self._counted) >= _COUNT_EVERY:
-            self._count(self._ahead.values(), now)
-        if highest is None and len(self._ahead) >= MOST_AHEAD:
-            return False
-        self._ahead[request_id[_MAKER]] = max(request_id, highest or b"")
-        return True
-
-    def count_ahead(self, opened: Iterable[bytes], now: float) -> None:
-        """Find those that are far ahead after a restart: by the ids of what is open and of what has ended."""
-        self._count(chain(opened, self._older, self._newer, self._highest.values()), now)
-
-    def _count(self, request_ids: Iterable[bytes], now: float) -> None:
-        self.near, self._counted = _made_by(now + _APART), now
-        far = sorted(request_id for request_id in request_ids if _is_far(request_id, self.near))
-        self._ahead = {request_id[_MAKER]: request_id for request_id in far}
+    def ids(self) -> Iterator[bytes]:
+        """The request ids that it remembers, and of each process the highest that it does not."""
+        return chain(self._older, self._newer, self._highest.values())
 
     # -- what nobody has collected -------------------------------------------------------------------------------
 
@@ -284,24 +251,10 @@ class Ended:
         if type(ended.has_dropped) is not bool or {*map(type, makers), type(ended._dropped)} != {bytes}:
             msg = f"dropped: {state['dropped']!r:.80}, {ended._dropped!r:.80}"
             raise TypeError(msg)
-        ended._highest = {request_id[_MAKER]: request_id for request_id in makers}
+        ended._highest = {request_id[PROCESS]: request_id for request_id in makers}
         ids, sources = _columns(state["uncollected"], bytes, bytes)
         ended._wait_for({request_id: (source, b"") for request_id, source in zip(ids, sources, strict=True)})
         return ended
-
-
-def _is_rising(request_id: bytes) -> bool:
-    """Whether it is a UUIDv7: those rise."""
-    return request_id[6] >> 4 == 7  # noqa: PLR2004  the version
-
-
-def _is_far(request_id: bytes, near: bytes) -> bool:
-    return request_id > near and _is_rising(request_id)
-
-
-def _made_by(time: float) -> bytes:
-    """What is above all UUIDv7 that were made until then, and below all later ones; Unix time, to the millisecond."""
-    return int(time * 1000).to_bytes(6) + b"\xff" * 10
 
 
 def _columns(rows: list[list[Any]], *types: type) -> list[tuple[Any, ...]]:

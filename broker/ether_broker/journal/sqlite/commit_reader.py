@@ -31,7 +31,7 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 
 
 class Row(NamedTuple):
-    """A commit as it is stored; `layout` has the columns."""
+    """A commit as it is stored; `tables` has the columns."""
 
     seq: int
     first: int
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     body: bytes
 
     def link(self, before: bytes) -> bytes:
-        """The hash that it must have behind `before`; `chain.link` has what it raises."""
+        """The hash that it must have behind `before`; `hash_chain.link` has what it raises."""
         head = self.seq, self.first, self.next, self.time, self.wall
         return link(before, head, self.refs or b"", self.checkpoint or b"", self.body)
 
