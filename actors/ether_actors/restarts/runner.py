@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.execution.cell import Cell
-from ether_actors.restarts.child_spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.events import (
     ChildExited,
     ChildPath,
@@ -40,6 +39,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
+from ether_actors.restarts.spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest

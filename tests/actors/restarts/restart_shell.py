@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from ether_actors.restarts.child_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
 from ether_actors.restarts.events import (
     Add,
     ChildExited,
@@ -29,6 +28,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
+from ether_actors.restarts.spec import Backoff, ChildSpec, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 
 STEADY = Backoff(jitter=0.0)

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from ether_actors.restarts.child_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.events import (
     Add,
     ChildPath,
@@ -29,6 +28,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
+from ether_actors.restarts.spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import Closed, Unavailable
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.restarts.child_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.events import (
     ChildExited,
     ChildPath,
@@ -17,6 +16,7 @@ from ether_actors.restarts.events import (
     Exit,
     TimerFired,
 )
+from ether_actors.restarts.spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
 from tests.actors.restarts.restart_shell import AT_ONCE, child, running
 from tests.actors.restarts.restart_world import World
 

@@ -37,7 +37,7 @@ def trace(
 
     The bar has the time of the whole tree: `·` queued, `█` in the handler, `░` lost with a node, `▒` unknown.
     """
-    from ether.cli.journal.timeline import print_tree
+    from ether.cli.journal.trace_tree import print_tree
 
     with source.opened() as trail:
         marked = trail.resolve(which)
