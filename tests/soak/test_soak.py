@@ -48,14 +48,17 @@ def test_a_short_soak_completes_everything_though_a_node_stops_and_an_observer_s
 
 
 @pytest.mark.slow
-def test_an_interrupted_soak_leaves_no_process_and_says_nothing_of_its_own_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_soak_that_is_ended_leaves_no_process_and_says_nothing_of_its_own_end(
+    tmp_path: Path, number: int, code: int
+) -> None:
     with Command(tmp_path, None).started("soak", "--seconds", "6", "--rate", "100") as process:
         assert process.stderr is not None
         said = list(itertools.takewhile(lambda line: not line.startswith("    3 s"), process.stderr))
-        process.send_signal(signal.SIGINT)  # a node is stopped most of this third
+        process.send_signal(number)  # a node is stopped most of this third
         out, rest = process.communicate(timeout=60)
 
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (code, "")
     assert "Traceback" not in rest
     pids = [int(line.rpartition("pid ")[2].rstrip(")\n")) for line in said if "is up (pid" in line]
     assert len(pids) == 3

@@ -203,7 +203,8 @@ class DelegationPolicy:
             raise forged(header)
         if header.request_id > state.ids_ahead.near and not state.ids_ahead.takes(header.request_id, state.wall):
             raise id_ahead(header, state.wall)
-        if header.request_id in state.ended.uncollected:  # a refusal outside the journal, which it did not hear
+        unheard = state.ended.uncollected.get(header.request_id)
+        if unheard is not None and unheard[0] == header.source:  # it was refused outside the journal, unheard
             state.ended.collected(header.request_id)
             state.event("outcomes_collected", outcomes=[header.request_id])
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):

@@ -121,6 +121,8 @@ def _restore_agents(
             kept.append(registration)
         elif name in reasons:
             leaving[registration] = reasons[name]
+    for session in nodes.values():
+        session.is_expected = bool(session.agents)
     return kept, leaving
 
 

@@ -75,7 +75,8 @@ class Cluster:
         nodes: the nodes; or a number of nodes, `node-1` and so on, on each of which the agents start. Or a whole
             `ClusterSpec`, which then says everything.
         agents: with a number of nodes: `module:Class`, classes of importable modules, or values of `AgentSpec`.
-        on_event: told in words what happens to the processes; must be short.
+        on_event: told in words what happens to the processes; must be short. It and `on_output` are called in a thread with a
+            running event loop, so `asyncio.run` is refused there.
         on_output: gets each line that a process prints, with its name; default: to our stderr.
         on_failed: told once why the cluster gave up.
         fields: any other field of `ClusterSpec`; and with a number of nodes or their specs `durability`, as in a cluster file:

@@ -192,10 +192,26 @@ def _keys_at(path: Iterable[str | int]) -> list[str]:
 
 def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
     for name, text in sorted((os.environ if environ is None else environ).items()):
+        if not name.startswith(_PREFIX):
+            continue
         section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
-        if not name.startswith(_PREFIX) or section not in _SETTINGS:
+        if section not in _SETTINGS or not key:
+            _refuse_like_a_setting(name, section, key)
             continue
         yield (section, key), _scalar(section, key, text), name
+
+
+def _refuse_like_a_setting(name: str, section: str, key: str) -> None:
+    """Refuse a variable that is meant for a setting and names none; others are for somebody else."""
+    begun = next((known for known in _SETTINGS if section == known or section.startswith(f"{known}_")), None)
+    if begun is not None and not key:
+        wanted = section.removeprefix(begun).lstrip("_").upper() or "KEY"
+        raise InvalidSpec(f"{name} sets nothing: write {_PREFIX}{begun.upper()}__{wanted}.")
+    hint = nearest(section, _SETTINGS)
+    if key and section in ClusterFile.model_fields:
+        raise InvalidSpec(f"{name}: {section} stands in the cluster file; the environment sets {', '.join(_SETTINGS)}.")
+    if key and hint.startswith(" Did you mean"):
+        raise InvalidSpec(f"{name}: there is no section {section!r}.{hint}")
 
 
 def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, Final, Self
 
-__all__ = ["Stopping"]
+__all__ = ["Stopping", "exit_on_signals"]
 
 _SLICE: Final = 0.5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -69,3 +71,27 @@ class Stopping:
         if self.signals > 1:
             self._at_once(number)
         self.post(signal.Signals(number).name)
+
+
+@contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `SystemExit` in the main thread, with 128 and the number: what is open is closed.
+
+    A signal that was ignored stays so, and outside the main thread nothing changes.
+    """
+
+    def leave(number: int, _frame: object) -> None:
+        for each in before:  # a second one must not interrupt the closing
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)

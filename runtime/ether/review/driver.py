@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -37,14 +38,26 @@ def run_tasks(
     Args:
         bus: where the agents are.
         tasks: what to do.
-        progress: told of each task, in the caller's thread.
+        progress: told of each task, in the caller's thread; in another one if an event loop runs in that.
         timeout: seconds for each task.
         window: tasks under way at a time.
 
     Returns:
         One outcome a task, in the order of `tasks`.
     """
-    return asyncio.run(_follow_all(bus, tasks, progress, timeout, window))
+    following = _follow_all(bus, tasks, progress, timeout, window)
+    if not _is_in_event_loop():
+        return asyncio.run(following)
+    with ThreadPoolExecutor(1) as executor:  # as in a notebook
+        return executor.submit(asyncio.run, following).result()
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _follow_all(

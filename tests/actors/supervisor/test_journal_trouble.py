@@ -322,6 +322,19 @@ def test_a_request_that_was_refused_unheard_and_is_accepted_when_it_comes_again_
     assert again.outcomes() == {asked: Status.COMPLETED}
 
 
+def test_a_refusal_that_was_not_heard_stays_its_delegators_though_another_says_the_same_id(troubled: Troubled):
+    bus = troubled.bus
+    asked = troubled.delegator.delegate("d", to="a")
+    troubled.delegator.die()
+    bus.pass_time(4.0)
+    troubled.journal.mend()
+
+    bus.delegator("e").delegate("e", to="a", number=asked)
+    bus.step()
+
+    assert request_id(asked) in uncollected(bus.state.ended, b"d")
+
+
 # -- what cannot be read -----------------------------------------------------------------------------------------
 
 

@@ -879,6 +879,46 @@ def test_nodes_that_keep_the_longer_timing_of_a_broker_before_are_waited_for_as_
     assert asked.outcomes == [(Status.COMPLETED, "")]
 
 
+def test_a_longer_timing_expires_though_the_broker_is_restarted_again_and_again():
+    history = History()
+    history.begin("boot", 0.0, 0.0, silence=60.0)
+    history.begin("boot", 10.0, 10.0, silence=3.0)
+    kept = []
+    for now in (50.0, 100.0, 180.0, 200.0):
+        history.clock = now
+        history.begin("boot", now, now, silence=3.0)
+        kept.append(history.longest_silence)
+
+    assert kept == [60.0, 60.0, 60.0, 3.0]
+
+
+def test_what_is_answered_while_a_broker_recovers_is_no_dead_letter_of_a_delegator_that_is_expected_back():
+    # Given a delegation that has ended with more leases than one step passes on, which others wait for
+    world = World()
+    d, a, b = world.life("d"), world.life("na", "a"), world.life("nb", "b")
+    world.settle()
+    holds, waits = d.ask("once", to="a", timeout=60.0), d.ask("once", to="b", timeout=60.0)
+    world.settle()
+    names = [f"r{number}" for number in range(300)]
+    for life, agent, work in ((a, "a", holds), (b, "b", waits)):
+        claims = []
+        for name in names:
+            params = {"resource": name, "wait": 50.0}
+            claims.append(life.ask("ether.lease", source=agent, parent=work.number, params=params, timeout=60.0))
+        world.settle(30)
+    a.answer(holds.number)
+    world.step()
+    world.journal.sync()
+    assert world.supervisor.state.leases.ending
+
+    world.crash()
+
+    assert len(world.supervisor.state.dead_letters) == 0
+    back(world, d, a, b)
+    world.settle(40)
+    assert [claim.outcomes for claim in claims] == [[(Status.COMPLETED, "")]] * 300
+
+
 def test_a_longer_timing_of_long_ago_is_waited_for_no_more_however_young_the_checkpoint_is():
     # Given a broker whose nodes have all taken its shorter timing, and a checkpoint made while it ran
     world = World(timing=Timing(heartbeat=20.0, silence=60.0, patience=2.0))

@@ -119,6 +119,22 @@ def test_variables_of_other_parts_are_left_alone(tmp_path: Path):
     assert read(tmp_path, "nodes: [{name: n1}]", {"ETHER_HOME": "/x", "ETHER_REVIEW__LIMIT": "3", "PATH": "/bin"})
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ETHER_LIMIT__WINDOW", "ETHER_LIMIT__WINDOW: there is no section 'limit'. Did you mean 'limits'?"),
+        ("ETHER_CLUSTER_DRAIN", "ETHER_CLUSTER_DRAIN sets nothing: write ETHER_CLUSTER__DRAIN."),
+        ("ETHER_TIMING", "ETHER_TIMING sets nothing: write ETHER_TIMING__KEY."),
+        (
+            "ETHER_ACCESS__OBSERVE",
+            "ETHER_ACCESS__OBSERVE: access stands in the cluster file; the environment sets cluster,",
+        ),
+    ],
+)
+def test_a_variable_that_looks_like_a_setting_and_is_none_is_refused(tmp_path: Path, name: str, said: str):
+    assert refusal(tmp_path, "nodes: [{name: n1}]", {name: "3"}).startswith(said)
+
+
 def test_the_process_environment_is_read_unless_another_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ETHER_CLUSTER__DRAIN", "3")
     path = tmp_path / "cluster.yaml"

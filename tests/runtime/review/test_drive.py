@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -114,3 +115,10 @@ def test_findings_that_do_not_fit_into_an_envelope_stay_behind_with_their_counts
     assert size_of(small) < size_of(whole)
     assert [group["counts"] for group in small] == [group["counts"] for group in whole]
     assert sum(len(group["findings"]) for group in groups_of(outcomes, limit=1)) == 0
+
+
+def test_a_review_can_be_driven_from_a_thread_with_an_event_loop(tasks):
+    async def notebook() -> list[Outcome]:
+        return run_tasks(FakeBus(), tasks, RecordingProgress(), timeout=7, window=2)
+
+    assert [outcome.task for outcome in asyncio.run(notebook())] == tasks

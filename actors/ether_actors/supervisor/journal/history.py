@@ -124,14 +124,19 @@ class History:
             wall: Unix time.
             silence: `Timing.silence` that it gives to its nodes.
         """
-        of_nodes = self.silence if self.clock >= self.joined_by else self.longest_silence
+        have_joined = self.clock >= self.joined_by
         if not boot or boot != self.boot or now < self.clock:
             ahead = now - max(0.0, wall - self.wall) - self.clock
+            self.joined_by += ahead
             for accepted in self.open.values():
                 accepted.shift(ahead)
         self.boot, self.clock, self.wall = boot, now, wall
-        self.silence, self.longest_silence = silence, max(of_nodes, silence)
-        self.joined_by = now + 3 * self.longest_silence
+        newer = max(self.silence, silence)
+        if have_joined:
+            self.longest_silence, self.joined_by = newer, 0.0
+        self.longest_silence = max(self.longest_silence, newer)
+        self.joined_by = max(self.joined_by, now + 3 * newer)
+        self.silence = silence
 
     def apply(self, first: int, time: float, wall: float, envelopes: Sequence[bytes]) -> None:
         """Go on with what one step let pass.

@@ -204,7 +204,9 @@ class Membership:
             silence: the longest `Timing.silence` by which one of the nodes goes.
         """
         self.departures.take_up(leaving)
-        self._reconnection.expect([session for session in sessions if session.agents], works, silence)
+        for session in sessions:
+            session.is_expected = bool(session.agents)
+        self._reconnection.expect([session for session in sessions if session.is_expected], works, silence)
         for agent in kept:
             self.departures.remembered.add(agent)
 

@@ -62,8 +62,6 @@ class Reconnection:
         timing = self._state.session_table.timing
         self._reclaim = replace(timing, silence=max(timing.silence, silence)).reclaim
         self._expected = {session.digest: session for session in sessions}
-        for session in sessions:
-            session.is_expected = True
         self._unclaimed = works
 
     def arrived(self, session: Session) -> None:

@@ -15,7 +15,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass, replace
 from inspect import Parameter
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import BaseModel
@@ -128,7 +129,7 @@ def _options(group: type[Any]) -> dict[str, Parameter]:
 
 def _setting(name: str, field: FieldInfo, before: str) -> Parameter:
     words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-    kind: Any = str if words else field.annotation  # of words, the model says which is the nearest
+    kind: Any = str if words else _plain(field.annotation)  # of words, the model says which is the nearest
     default = "" if field.default is PydanticUndefined else field.default
     option = typer.Option(
         f"--{name.replace('_', '-')}",
@@ -137,6 +138,13 @@ def _setting(name: str, field: FieldInfo, before: str) -> Parameter:
         show_default=f"{before}{default}" if default else False,
     )
     return _parameter(name, Annotated[kind | None, option], None)
+
+
+def _plain(kind: Any) -> Any:
+    """A type without None and without its bounds, which the model checks."""
+    if get_origin(kind) in {Union, UnionType}:
+        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:

@@ -11,6 +11,7 @@ from ether.cli.common.output import Output
 from ether.cli.common.table import Column
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.bench.settings import QUICK, BenchSettings
+from ether.process.signals import exit_on_signals
 from ether_broker.name_hint import choice
 
 __all__ = ["bench"]
@@ -43,7 +44,8 @@ def bench(
     systems = {system: system for case in CASES.values() for system in case.systems}
     left_out = tuple(choice(system, systems, "system") for system in without or ())
     wanted: dict[str, Any] = {**(QUICK if quick else {}), **given}
-    report = run(cases or (), BenchSettings(**wanted, without=left_out, tell=out.note))
+    with exit_on_signals():
+        report = run(cases or (), BenchSettings(**wanted, without=left_out, tell=out.note))
     show(out, report, markdown=markdown, ok=not (check and report.missed))
 
 

@@ -8,6 +8,7 @@ from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.soak.settings import SoakSettings
+from ether.process.signals import exit_on_signals
 
 __all__ = ["soak"]
 
@@ -27,5 +28,6 @@ def soak(
     from ether.lab.soak.run import run
 
     check_format(out, markdown=markdown)
-    report = run(SoakSettings(**given, tell=out.note))
+    with exit_on_signals():
+        report = run(SoakSettings(**given, tell=out.note))
     show(out, report, markdown=markdown, ok=report.ok)

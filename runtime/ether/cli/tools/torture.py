@@ -11,6 +11,7 @@ from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.torture.settings import TortureSettings, Victim
+from ether.process.signals import exit_on_signals
 from ether_broker.name_hint import choice
 
 __all__ = ["torture"]
@@ -51,7 +52,8 @@ def torture(
     check_format(out, markdown=markdown)
     if victims is not None:
         given["victims"] = _victims(victims)
-    report = run(TortureSettings(**given, tell=out.note)) if check is None else reread(check)
+    with exit_on_signals():
+        report = run(TortureSettings(**given, tell=out.note)) if check is None else reread(check)
     show(out, report, markdown=markdown, ok=report.ok)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 from typing import Any, Final
 
 from ether.lab.harness.role import Role
+from ether.process.signals import exit_on_signals
 from ether_broker.errors import EtherError
 
 __all__ = ["ROLES", "main"]
@@ -41,12 +43,13 @@ ROLES: Final = {
 
 def main() -> None:
     """Play the role named by the first argument with the options of the second, until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal it is for the harness, which ends this process
     talk = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever prints must not look like an answer
     module, name = ROLES[sys.argv[1]]
     kind: type[Role] = getattr(importlib.import_module(module), name)
     try:
-        with kind(json.loads(sys.argv[2])) as role:
+        with exit_on_signals(), kind(json.loads(sys.argv[2])) as role:
             _say(talk, {"ready": role.start()})
             for line in sys.stdin:
                 _say(talk, role.run(json.loads(line)))

@@ -107,7 +107,7 @@ def make_plan(settings: TortureSettings) -> tuple[Strike, ...]:
     targets = _targets(settings)
     if not targets:
         return ()
-    times = sorted(dice.uniform(0.0, settings.seconds) for _ in range(settings.kills))
+    times = sorted(dice.uniform(0.0, settings.seconds) for _ in range(settings.kills or 0))
     return tuple(_strike(number, at, targets, dice) for number, at in enumerate(times, 1))
 
 

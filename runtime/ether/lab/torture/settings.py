@@ -58,8 +58,8 @@ class TortureSettings(RunSettings):
     """Processes that observe."""
     seed: int = Field(default_factory=lambda: secrets.randbelow(1 << 32))
     """What makes the plan and the work; the timing is the machine's."""
-    kills: int = Field(-1, ge=-1)
-    """Strikes in this time; -1 is one every two seconds."""
+    kills: NonNegativeInt | None = None
+    """Strikes in this time; default: one every two seconds."""
     durability: Durability = "journal"
     """Whether the bus keeps what it has accepted beyond its broker."""
     victims: tuple[Victim, ...] = tuple(Victim)
@@ -73,10 +73,10 @@ class TortureSettings(RunSettings):
             raise UsageError(
                 "Without a journal its disk cannot fail: leave journal faults out, or ask for durability journal."
             )
-        if self.kills and not self.victims:
+        if self.kills != 0 and not self.victims:
             raise UsageError("There is no victim: name one, or ask for 0 kills.")
         if not self.seconds:
             object.__setattr__(self, "seconds", max(_SHORTEST, self.delegations / _RATE))
-        if self.kills < 0:
+        if self.kills is None:
             object.__setattr__(self, "kills", round(self.seconds * _STRIKES))
         return self
