@@ -100,7 +100,9 @@ class YamlDocument:
         try:
             return cls(read_text(path, _LARGEST), str(path))
         except OSError as error:
-            raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}.") from None
+            module, _, last = str(path).rpartition(".")
+            hint = f" An agent is written {module}:{last}." if module and last[:1].isupper() else ""
+            raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}.{hint}") from None
         except UnicodeDecodeError as error:
             raise InvalidSpec(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8.") from None
         except ValueError as error:

@@ -119,6 +119,11 @@ def test_variables_of_other_parts_are_left_alone(tmp_path: Path):
     assert read(tmp_path, "nodes: [{name: n1}]", {"ETHER_HOME": "/x", "ETHER_REVIEW__LIMIT": "3", "PATH": "/bin"})
 
 
+def test_an_agent_that_is_written_as_a_name_with_dots_is_told_how_it_is_written():
+    with pytest.raises(InvalidSpec, match=r"No such file or directory\. An agent is written workers:Greeter\."):
+        load(Path("workers.Greeter"))
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
