@@ -232,7 +232,7 @@ class Supervisor:
             self._appended.append((self._ticket, state.tap.next, size, added))
             if self._observer_feed.watching:
                 self._observer_feed.passed()
-        state.session_table.seal(self._ticket)
+        state.session_table.seal(self._ticket, joins=state.journal.trouble is not None)
         self._release()
 
     def _release(self) -> None:

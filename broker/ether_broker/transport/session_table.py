@@ -290,11 +290,15 @@ class SessionTable:
         if size - session.counted > GRAIN:
             self.backlog.grow(session, size)
 
-    def seal(self, ticket: int) -> None:
+    def seal(self, ticket: int, *, joins: bool = False) -> None:
         """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
 
-        Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did: so nothing
-        piles up while it cannot be written.
+        Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did.
+
+        Args:
+            ticket: of the last step that the journal was given.
+            joins: whether this step is to leave together with the last one that waits, as while the journal cannot be written:
+                so few are there to be looked through, however long that lasts.
         """
         for session, number in self.turns.handled.items():
             session.handled = number
@@ -302,8 +306,10 @@ class SessionTable:
         self.turns.handled.clear()
         if not self._touched:
             return
-        if not self._sealed or self._sealed[-1][0] != ticket:
+        if not self._sealed or (self._sealed[-1][0] != ticket and not joins):
             self._sealed.append((ticket, {}))
+        elif joins:
+            self._sealed[-1] = ticket, self._sealed[-1][1]
         waiting = self._sealed[-1][1]
         for session in self._touched.values():
             if session.lost:
@@ -313,7 +319,9 @@ class SessionTable:
                 self.backlog.grow(session, size)
             fresh, session.fresh = session.fresh, []
             if session in waiting:
-                fresh = waiting[session][0] + fresh
+                before = waiting[session][0]
+                before.extend(fresh)
+                fresh = before
             waiting[session] = fresh, session.handled
         self._touched.clear()
 

@@ -18,6 +18,7 @@ A flag goes before the environment (`ETHER_CLUSTER__DRAIN=30`), and that before 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -178,10 +179,14 @@ def _plain(problem: Any) -> str:
             return f"{message}{given}."
 
 
+@functools.cache
+def _schema() -> dict[str, Any]:
+    return ClusterFile.model_json_schema()
+
+
 def _keys_at(path: Iterable[str | int]) -> list[str]:
     """The keys that a mapping of the file may have, as the JSON Schema says."""
-    schema = ClusterFile.model_json_schema()
-    found = schema
+    found = schema = _schema()
     for part in path:
         found = found["items"] if isinstance(part, int) else found["properties"][part]
         for kind in (found, *found.get("anyOf", ())):

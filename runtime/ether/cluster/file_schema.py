@@ -177,7 +177,7 @@ class AgentEntry(Section):
     """module:Class."""
     name: AgentName | None = None
     """On the bus; default: the class's name."""
-    count: Annotated[int, Field(ge=1)] = 1
+    count: Annotated[int, Field(ge=1, le=100_000)] = 1
     """How many."""
     args: list[Any] = []
     """For the class."""

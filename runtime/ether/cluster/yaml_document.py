@@ -86,7 +86,7 @@ class YamlDocument:
             place = Place(1, 1, 1) if mark is None else Place(mark.line + 1, mark.column + 1, 1)
             problem = _DEEP if isinstance(error, _TooDeep) else f"not YAML: {error.problem or error.context}"
             raise InvalidSpec(self.explain(place, problem)) from None
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # a number of too many digits is no YAMLError
             first, _, _ = str(error).partition("\n")
             raise InvalidSpec(f"{name}: not YAML: {first}.") from None
 

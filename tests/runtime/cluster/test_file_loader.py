@@ -119,6 +119,11 @@ def test_variables_of_other_parts_are_left_alone(tmp_path: Path):
     assert read(tmp_path, "nodes: [{name: n1}]", {"ETHER_HOME": "/x", "ETHER_REVIEW__LIMIT": "3", "PATH": "/bin"})
 
 
+@pytest.mark.parametrize("number", ["1" + ":59" * 300 + ".0", "0x" + "f" * 500_000, "9" * 5_000])
+def test_a_number_of_too_many_digits_is_a_fault_of_the_file(tmp_path: Path, number: str):
+    assert "not YAML" in refusal(tmp_path, f"nodes: [{{name: n1}}]\ntiming: {{heartbeat: {number}}}")
+
+
 def test_an_agent_that_is_written_as_a_name_with_dots_is_told_how_it_is_written():
     with pytest.raises(InvalidSpec, match=r"No such file or directory\. An agent is written workers:Greeter\."):
         load(Path("workers.Greeter"))

@@ -66,6 +66,8 @@ class Progress:
         """The lines for which there is room, which is next first."""
         self.unsettled: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
+        self._was_behind = False
+        """Whether something may wait because the journal was behind."""
         self.job: Job = Job(state.schedule, self._due)
         state.session_table.backlog.on_freed = self._freed
 
@@ -116,6 +118,9 @@ class Progress:
             session.progress_unsettled -= size
             if session in lines and session.progress_unsettled < UNSETTLED:
                 self.going[session, False] = None
+        if self._was_behind and not state.is_behind:
+            self._was_behind = False
+            self.going.update(((session, False), None) for session in lines)
         left = SHARE
         while self.timed and self.timed[0][0] <= state.now and left > 0:
             left -= 1
@@ -135,7 +140,7 @@ class Progress:
         """Look at the first in a line while there is room; returns at how many, or 1 if there was none."""
         session, is_listener = place
         line, done = self._lines[is_listener][session], 0
-        while line and done < most and _has_room(place):
+        while line and done < most and self._has_room(place):
             entry = line.popitem(last=False)[0]
             assert entry.progress is not None
             entry.progress.line = None
@@ -160,11 +165,26 @@ class Progress:
         elif progress.envelope:
             self._wait(entry, progress)
 
+    def _has_room(self, place: _Place) -> bool:
+        session, is_listener = place
+        if is_listener:
+            return not session.is_expected and (
+                session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
+            )
+        if self._state.is_behind:
+            self._was_behind = True
+            return False
+        return session.progress_unsettled < UNSETTLED
+
     def _may_pass(self, entry: Entry, progress: ProgressState) -> bool:
         now = self._state.now
         progress.left = min(float(BURST), progress.left + (now - progress.at) * RATE)
         progress.at = now
-        return progress.left > 0 and _has_room((progress.session, False)) and _has_room((entry.asking_session, True))
+        return (
+            progress.left > 0
+            and self._has_room((progress.session, False))
+            and self._has_room((entry.asking_session, True))
+        )
 
     def _pass(self, entry: Entry, progress: ProgressState, envelope: bytes) -> None:
         state, session, size = self._state, progress.session, len(envelope)
@@ -215,7 +235,7 @@ class Progress:
             self.job.wake(at)
             return
         listener, speaker = (entry.asking_session, True), (progress.session, False)
-        place = listener if entry.asking_session.is_expected or _has_room(speaker) else speaker
+        place = listener if entry.asking_session.is_expected or self._has_room(speaker) else speaker
         lines = self._lines[place[1]]
         line = lines.setdefault(place[0], OrderedDict())
         if not line:
@@ -225,22 +245,13 @@ class Progress:
 
     def _stand(self, place: _Place) -> None:
         """Have a line go on with the next step if there is room, and else when there is."""
-        if _has_room(place):
+        if self._has_room(place):
             self.going[place] = None
             self.job.wake()
         elif not place[1]:
             self.job.pause()
         elif not place[0].is_expected:
             self._state.session_table.backlog.awaited[place[0]] = UNHEARD
-
-
-def _has_room(place: _Place) -> bool:
-    session, is_listener = place
-    if not is_listener:
-        return session.progress_unsettled < UNSETTLED
-    return not session.is_expected and (
-        session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
-    )  # fmt: skip
 
 
 def _folded_before(header: Header) -> int:

@@ -232,8 +232,8 @@ class BrokerState:
         return letter
 
     def event(self, name: str, **fields: object) -> None:
-        """Tell the observers that something happened, unless it is only told and the journal is behind."""
-        if name in _ONLY_TOLD and self.is_behind:
+        """Tell the observers that something happened, unless it is only told and the journal that fails has much to write."""
+        if name in _ONLY_TOLD and self.unwritten > MOST_UNWRITTEN >> 1 and self.journal.trouble is not None:
             return
         body = pack({"event": name, **fields})
         source = SUPERVISOR.encode()

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from ether.lab.torture.fault_plan import Action, Fault
 from ether.lab.torture.history.log import Line
 from ether.lab.torture.settings import Victim
+from ether_broker.journal.sqlite.group_commit import RETRY
 
 __all__ = ["Crash", "DiskFault", "Outage", "Outages", "read_outages"]
 
@@ -79,11 +80,14 @@ class Outages:
     def stopped(self, begin: float, end: float, *names: str) -> float:
         """Seconds between two times in which one of the processes was away, or the machine had no time for anybody.
 
-        `disk` is a name too: what a broker has ruled on while it could not write is not ruled if it dies then.
+        `disk` is a name too: what a broker has ruled on while it could not write, or before it tried again, is not ruled if it
+        dies then.
         """
-        troubles = [*self.of(*names), *(self.disk if "disk" in names else ())]
+        troubles = [(outage.begin, outage.end) for outage in self.of(*names)]
+        if "disk" in names:
+            troubles += [(fault.begin, fault.end + RETRY) for fault in self.disk]
         total, reached = 0.0, begin
-        for first, last in sorted([*self.stalls, *((trouble.begin, trouble.end) for trouble in troubles)]):
+        for first, last in sorted([*self.stalls, *troubles]):
             until = min(last, end)
             total += max(0.0, until - max(first, reached))
             reached = max(reached, until)
