@@ -159,7 +159,7 @@ def _start_at(folder: Path, data: Any) -> None:
 
 def _plain(problem: Any) -> str:
     """What pydantic says, with the value, and in our words where its own would help nobody."""
-    value, shown = problem["input"], repr(problem["input"])[:80]
+    value, shown = problem["input"], _shown(problem["input"])
     match problem["type"]:
         case "value_error":
             return str(problem["ctx"]["error"])
@@ -177,6 +177,13 @@ def _plain(problem: Any) -> str:
             message = str(problem["msg"]).removeprefix("Input ").rstrip(".")
             given = f" (it is {shown})" if isinstance(value, str | int | float | bool | None) else ""
             return f"{message}{given}."
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:80]
+    except ValueError:  # Python prints no number of so many digits
+        return "a number of too many digits"
 
 
 @functools.cache

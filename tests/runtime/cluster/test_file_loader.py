@@ -121,7 +121,7 @@ def test_variables_of_other_parts_are_left_alone(tmp_path: Path):
 
 @pytest.mark.parametrize("number", ["1" + ":59" * 300 + ".0", "0x" + "f" * 500_000, "9" * 5_000])
 def test_a_number_of_too_many_digits_is_a_fault_of_the_file(tmp_path: Path, number: str):
-    assert "not YAML" in refusal(tmp_path, f"nodes: [{{name: n1}}]\ntiming: {{heartbeat: {number}}}")
+    assert re.search("digits|too large", refusal(tmp_path, f"nodes: [{{name: n1}}]\ntiming: {{heartbeat: {number}}}"))
 
 
 def test_an_agent_that_is_written_as_a_name_with_dots_is_told_how_it_is_written():
