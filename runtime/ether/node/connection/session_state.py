@@ -20,7 +20,7 @@ _LATEST: Final = 1e10
 class Welcome(BaseModel):
     """A broker's WELCOME, checked: nobody has shown yet that it is a broker."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
 
     broker: Annotated[str, Field(max_length=256)]
     session: Annotated[int, Field(gt=0, lt=1 << 64)]
