@@ -32,7 +32,7 @@ def folders() -> dict[str, str]:
 
 
 def imported(source: Source) -> Iterator[str]:
-    """The modules of the product that a module imports, wherever in it, for its types too."""
+    """The modules of the product that a module imports, wherever in it, for its types too, or by a name `module:object`."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in sources())
@@ -40,6 +40,10 @@ def imported(source: Source) -> Iterator[str]:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 yield inner if inner in sources() else node.module
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w.]+:\w+", str(node.value)):
+            name = str(node.value).partition(":")[0]
+            if name in sources():
+                yield name
 
 
 def room_of(module: str) -> str:

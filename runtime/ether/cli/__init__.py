@@ -10,7 +10,8 @@
 
 typer and rich are imported here only, and rich only where something is drawn.
 
-May import: `cli.bus`, `cli.common`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`, `text_io`, the floors below.
+May import: `cli.bus`, `cli.common`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`, `text_io`, `version`, the
+floors below.
 Used by: none.
 """
 

@@ -7,6 +7,7 @@ traceback too. With `-o json` or `jsonl` the line is JSON: `{"error": {"code", "
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import sys
 import traceback
@@ -14,17 +15,14 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
-from ether.cli.bus import agents, dead_letters, delegate, discover, leases, up
 from ether.cli.common.discover_option import with_lan_urls
 from ether.cli.common.exit_code import ExitCode, code_of_error
 from ether.cli.common.options import FormatOption, output_of
 from ether.cli.common.output import Format, Output
-from ether.cli.journal import log, trace
-from ether.cli.setup import doctor, keys, schema, version
-from ether.cli.tools import bench, review, soak, torture
-from ether.cli.top import top
 from ether.text_io.terminal import log_to_stderr, put, say
+from ether.version import __version__
 from ether_broker.errors import EtherError
 from ether_broker.name_hint import nearest
 from ether_broker.text import json_text
@@ -32,10 +30,46 @@ from ether_broker.text import json_text
 __all__ = ["app"]
 
 _PASS: Final = (typer.Exit, typer.Abort, KeyboardInterrupt)
+_MARKUP: Final = "markdown"
+_COMMANDS: Final = {
+    "up": "ether.cli.bus.up:up",
+    "node": "ether.cli.bus.up:node",
+    "review": "ether.cli.tools.review:review",
+    "exec": "ether.cli.bus.delegate:execute",
+    "delegate": "ether.cli.bus.delegate:delegate",
+    "agents": "ether.cli.bus.agents:agents",
+    "capabilities": "ether.cli.bus.agents:capabilities",
+    "nodes": "ether.cli.bus.agents:nodes",
+    "leases": "ether.cli.bus.leases:leases",
+    "top": "ether.cli.top.top:top",
+    "trace": "ether.cli.journal.trace:trace",
+    "discover": "ether.cli.bus.discover:discover",
+    "bench": "ether.cli.tools.bench:bench",
+    "torture": "ether.cli.tools.torture:torture",
+    "soak": "ether.cli.tools.soak:soak",
+    "schema": "ether.cli.setup.schema:schema",
+    "doctor": "ether.cli.setup.doctor:doctor",
+    "version": "ether.cli.setup.version:version",
+    "dead-letters": "ether.cli.bus.dead_letters:group",
+    "log": "ether.cli.journal.log:group",
+    "keys": "ether.cli.setup.keys:group",
+}
+"""{command: its function, or its group of commands}; each is imported when it is run, completed or listed."""
 
 
 class Commands(TyperGroup):
     """The group of all commands; says every error in one way."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  click's signature
+        """The names of all commands, in the order in which help lists them."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None if there is none: then all are loaded, and the error names the nearest."""
+        for name in (cmd_name,) if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _load(name)
+        return super().get_command(ctx, cmd_name)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command line, and end the process with its exit code."""
@@ -67,6 +101,17 @@ class Commands(TyperGroup):
             say("".join(traceback.format_exception(error)).rstrip())
             say(f"ether: internal: {error!r} is a bug of Ether's, or of a module that you named; see above.")
             raise typer.Exit(ExitCode.SOFTWARE) from None
+
+
+def _load(name: str) -> Any:
+    place, _, attribute = _COMMANDS[name].partition(":")
+    module = importlib.import_module(place)
+    found, one = getattr(module, attribute), typer.Typer(rich_markup_mode=_MARKUP)
+    if isinstance(found, typer.Typer):
+        one.add_typer(found, name=name)
+    else:
+        one.command(name, context_settings=getattr(module, "CONTEXT_SETTINGS", None))(found)
+    return get_group(one).commands[name]
 
 
 def _say(error: EtherError | OSError, out: Output) -> None:
@@ -102,7 +147,7 @@ app: typer.Typer = typer.Typer(
     cls=Commands,
     help="An actor message bus for AI agents: they delegate to each other, supervised and observed.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 no broker, 4 timeout, 5 rejected, 6 unfinished, 7 cancelled.",
-    rich_markup_mode="markdown",
+    rich_markup_mode=_MARKUP,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
@@ -110,7 +155,7 @@ app: typer.Typer = typer.Typer(
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        version.print_line()
+        put(f"ether {__version__}")
         raise typer.Exit
 
 
@@ -136,17 +181,3 @@ def main(
     log_to_stderr(level)
     if ctx.invoked_subcommand is None:
         put(ctx.get_help())
-
-
-_COMMANDS: Final = {
-    "up": up.up, "node": up.node, "review": review.review, "exec": delegate.execute, "delegate": delegate.delegate,
-    "agents": agents.agents, "capabilities": agents.capabilities, "nodes": agents.nodes, "leases": leases.leases,
-    "top": top.top, "trace": trace.trace, "discover": discover.discover, "bench": bench.bench,
-    "torture": torture.torture, "soak": soak.soak, "schema": schema.schema, "doctor": doctor.doctor,
-    "version": version.version,
-}  # fmt: skip
-for _name, _command in _COMMANDS.items():
-    _settings = delegate.FREE_OPTIONS if _name in {"exec", "delegate"} else None
-    app.command(_name, context_settings=_settings)(_command)
-for _name, _group in {"dead-letters": dead_letters.group, "log": log.group, "keys": keys.group}.items():
-    app.add_typer(_group, name=_name)

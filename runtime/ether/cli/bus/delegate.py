@@ -29,9 +29,9 @@ from ether_broker.errors import EtherError, NameTaken, UsageError
 from ether_broker.name_hint import nearest
 from ether_broker.wire.codec import id_bytes
 
-__all__ = ["FREE_OPTIONS", "delegate", "execute"]
+__all__ = ["CONTEXT_SETTINGS", "delegate", "execute"]
 
-FREE_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+CONTEXT_SETTINGS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of these commands for typer: options that a command has not become parameters, as in `--path src`."""
 _PYTHONS: Final = {"True": True, "False": False}
 _TAKEN: Final = 0.25

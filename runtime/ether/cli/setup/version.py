@@ -5,10 +5,8 @@ from __future__ import annotations
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.setup.versions import versions
-from ether.text_io.terminal import put
-from ether.version import __version__
 
-__all__ = ["print_line", "version"]
+__all__ = ["version"]
 
 
 @with_options
@@ -17,8 +15,3 @@ def version(out: Output) -> None:
     found = versions()
     text = "\n".join(f"{name:10} {value}" for name, value in found.items())
     out.value(found, text)
-
-
-def print_line() -> None:
-    """Print what `ether --version` says."""
-    put(f"ether {__version__}")
