@@ -1,6 +1,6 @@
 """A cell: one agent's place on a node. It gives the turns, runs the handlers, and outlives the agent's crashes.
 
-    link ──► Node.received ──► Cell.post ──► Inbox ──► a turn on the pool ──► handler ──► Host.answer ──► link
+    link ──► Node.received ──► Cell.post ──► Inbox ──► a turn on the pool ──► handler ──► CellServices.answer ──► link
                                                         └ async def ──► event loop ┘
 
 Whatever a handler raises, exits with or returns becomes a response; nothing reaches pykka, which would stop every actor
@@ -23,7 +23,7 @@ from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.handler_failure import is_crash, judge, refusal
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import settled
-from ether_actors.task.task import NOT_YOURS, Host, Task
+from ether_actors.task.task import NOT_YOURS, Task, TaskServices
 from ether_actors.task.work_item import Work
 from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
@@ -39,7 +39,7 @@ from ether_broker.wire.frame import Header
 if TYPE_CHECKING:
     from ether_actors.threads.event_loop import EventLoop
 
-__all__ = ["BrokerOffset", "Cell", "CellHost"]
+__all__ = ["BrokerOffset", "Cell", "CellServices"]
 
 logger = logging.getLogger("ether.agent")
 
@@ -56,8 +56,8 @@ class BrokerOffset(Protocol):
     """Seconds that it is ahead of the node's."""
 
 
-class CellHost(Host, Protocol):
-    """The interface of a cell's node."""
+class CellServices(TaskServices, Protocol):
+    """The interface of the services that a node gives to its cells and their tasks."""
 
     loop: EventLoop
     broker_clock: BrokerOffset
@@ -101,16 +101,16 @@ class Cell:
     Args:
         name: the agent's name on the bus.
         make: makes an instance, of an Agent or of what has spec 1's contract; called again for each restart.
-        host: the node.
+        services: the node's services.
         dispatcher: where the turns run.
     """
 
-    __slots__ = ("_dispatcher", "_handlers", "_host", "agent", "inbox", "make", "name", "state", "works")
+    __slots__ = ("_dispatcher", "_handlers", "_services", "agent", "inbox", "make", "name", "state", "works")
 
-    def __init__(self, name: str, make: Callable[[], Any], host: CellHost, dispatcher: Dispatcher) -> None:
+    def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:
         self.name: str = name
         self.make: Callable[[], Any] = make
-        self._host = host
+        self._services = services
         self._dispatcher = dispatcher
         self._handlers: dict[bytes, Handler] = {}
         self.agent: Agent | None = None
@@ -171,14 +171,14 @@ class Cell:
         """Stop the agent for a restart with its siblings: the inbox is kept, a running handler has `timeout` seconds."""
         if not self.crash():
             return
-        self._host.wait(self.inbox.idle(), timeout)
+        self._services.wait(self.inbox.idle(), timeout)
         self._say_goodbye()
 
     def _orphan_works(self) -> None:
         for work in list(self.works.values()):
             work.is_orphaned = work.task is not None
             if work.runner is not None:
-                self._host.loop.cancel(work.runner)
+                self._services.loop.cancel(work.runner)
 
     def _say_goodbye(self) -> None:
         agent = self.agent
@@ -214,7 +214,7 @@ class Cell:
 
     def load(self) -> dict[str, object]:
         """How it is, for the heartbeat: places taken, messages that wait, seconds that the oldest task runs."""
-        now = self._host.monotonic()
+        now = self._services.monotonic()
         started = [work.task.started for work in list(self.works.values()) if work.task is not None]
         return {
             "running": self.inbox.busy if self.inbox is not None else 0,
@@ -298,11 +298,11 @@ class Cell:
     def _cancel(self, work: Work) -> None:
         if not work.cancelled:
             work.cancelled = True
-            work.cancelled_at = self._host.monotonic()
+            work.cancelled_at = self._services.monotonic()
         if work.task is not None:
             work.task.cancel()
         if work.runner is not None:
-            self._host.loop.cancel(work.runner)
+            self._services.loop.cancel(work.runner)
 
     def _schedule(self) -> None:
         self._dispatcher.submit(self._turn)
@@ -350,13 +350,13 @@ class Cell:
     def _run(self, work: Work) -> bool:
         """Run a delegation; False if it goes on in the event loop."""
         header = work.header
-        host = self._host
-        deadline = header.deadline - host.broker_clock.offset if header.deadline else None
+        services = self._services
+        deadline = header.deadline - services.broker_clock.offset if header.deadline else None
         if work.cancelled:
             response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
             self._finish(work, response)
             return True
-        if deadline is not None and host.monotonic() >= deadline:
+        if deadline is not None and services.monotonic() >= deadline:
             self._forget(work)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         try:
@@ -371,12 +371,12 @@ class Cell:
                 request = work.read()
                 params = request.params_payload.packed
                 if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
-                    deadline = min(deadline, host.monotonic() + request.budget.max_time_sec)
+                    deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
-            task = work.task = Task(request, self.name, host, deadline)
+            task = work.task = Task(request, self.name, services, deadline)
             value = handler.call(self.agent, arguments, task)
             if inspect.iscoroutine(value):
-                host.loop.call(lambda: self._begin(work, handler, value))
+                services.loop.call(lambda: self._begin(work, handler, value))
                 return False
             self._complete(work, task, handler, value)
         except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
@@ -384,7 +384,7 @@ class Cell:
         return True
 
     def _begin(self, work: Work, handler: Handler, coroutine: Any) -> None:
-        work.runner = self._host.loop.spawn(self._await(work, handler, coroutine))
+        work.runner = self._services.loop.spawn(self._await(work, handler, coroutine))
 
     async def _await(self, work: Work, handler: Handler, coroutine: Any) -> None:
         assert work.task is not None
@@ -400,7 +400,7 @@ class Cell:
         finally:
             if work.end():
                 self.inbox.done()
-            self._host.flush()
+            self._services.flush()
 
     def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
         value = handler.result(value)
@@ -410,7 +410,7 @@ class Cell:
                 elapsed = task.close()
                 self._forget(work)
                 more = not self._dispatcher.is_idle() or bool(self.inbox.messages)
-                self._host.complete(work, data, elapsed, more=more)
+                self._services.complete(work, data, elapsed, more=more)
                 return
             value = task.respond(data=Payload(data))
         if value.status in NOT_YOURS:
@@ -418,7 +418,7 @@ class Cell:
             raise WrongResult(msg)
         self._finish(work, value.model_copy(update={
             "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
-            "attempt": task.attempt, "timestamp": self._host.wall(),
+            "attempt": task.attempt, "timestamp": self._services.wall(),
             "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
         }))  # fmt: skip
 
@@ -426,13 +426,13 @@ class Cell:
         if work.is_over:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
-        response, has_crashed = judge(work, self.name, error, self._host.wall())
+        response, has_crashed = judge(work, self.name, error, self._services.wall())
         self._finish(work, response)
         if has_crashed:
-            self._host.crashed(self, error)
+            self._services.crashed(self, error)
 
     def _refuse(self, work: Work, status: Status, code: str, message: str, **fields: Any) -> Response:
-        return refusal(work, self.name, status, code, message, self._host.wall(), **fields)
+        return refusal(work, self.name, status, code, message, self._services.wall(), **fields)
 
     def _finish(self, work: Work, response: Response) -> None:
         if work.task is not None:
@@ -442,7 +442,7 @@ class Cell:
         if response.external_id != work.external_id:
             response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)
-        self._host.answer(work, response)
+        self._services.answer(work, response)
 
     # -- pykka's messages ----------------------------------------------------------------------------------------
 
@@ -451,10 +451,10 @@ class Cell:
         agent = self.agent
         assert agent is not None
         if pykka_message.asks_to_stop(envelope):
-            self._host.stop_requested(self)
+            self._services.stop_requested(self)
             pykka_message.refuse(envelope, self.name)
             return True
         error = pykka_message.serve(agent, envelope)
         if error is not None and is_crash(error):
-            self._host.crashed(self, error)
+            self._services.crashed(self, error)
         return True

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ether_actors.task.handle import Handle
     from ether_broker.envelope.fields import DelegationFields, ResponseFields
 
-__all__ = ["NOT_YOURS", "Host", "Task"]
+__all__ = ["NOT_YOURS", "Task", "TaskServices"]
 
 PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; those that come faster are folded into the newest."""
@@ -36,8 +36,8 @@ _OFF_THE_BUS: Final = (
 )
 
 
-class Host(Protocol):
-    """The interface of the node that runs a task."""
+class TaskServices(Protocol):
+    """The interface of the services that a node gives to its tasks."""
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a sub-delegation; `deadline` is in seconds by the node's monotonic clock."""
@@ -83,10 +83,10 @@ class Task:
         "_cancelled",
         "_closed",
         "_delegation",
-        "_host",
         "_last_progress",
         "_log",
         "_sent_data",
+        "_services",
         "agent",
         "attempt",
         "deadline",
@@ -94,7 +94,7 @@ class Task:
     )  # fmt: skip
 
     def __init__(
-        self, delegation: Delegation | Request, agent: str, host: Host | None, deadline: float | None
+        self, delegation: Delegation | Request, agent: str, services: TaskServices | None, deadline: float | None
     ) -> None:  # fmt: skip
         self._delegation = delegation
         self.agent: str = agent
@@ -103,8 +103,8 @@ class Task:
         """1 for the first run; above that the node of an earlier run was lost (G3)."""
         self.deadline: float | None = deadline
         """Seconds by `time.monotonic()` of this process; None off the bus."""
-        self._host = host
-        self.started: float = host.monotonic() if host is not None else time.monotonic()
+        self._services = services
+        self.started: float = services.monotonic() if services is not None else time.monotonic()
         self._cancelled = False
         self._closed = False
         self._budget: BudgetAccount | None = None
@@ -192,10 +192,10 @@ class Task:
         if not is_amount(fraction, 1.0):
             msg = f"progress({fraction!r:.40}): the part done is a number from 0 to 1."
             raise UsageError(msg)
-        host = self._open_host("progress")
-        if host is None or self._cancelled:
+        services = self._open_services("progress")
+        if services is None or self._cancelled:
             return
-        now = host.monotonic()
+        now = services.monotonic()
         if data is None:
             if now - self._last_progress < PROGRESS_INTERVAL and fraction < 1.0:
                 return
@@ -207,10 +207,10 @@ class Task:
                 raise UsageError(msg)
         response = Response(
             request_id=self.request_id, status=Status.PROGRESS, from_agent=self.agent, summary=message,
-            progress=fraction, data=data, attempt=self.attempt, timestamp=host.wall(),
+            progress=fraction, data=data, attempt=self.attempt, timestamp=services.wall(),
             external_id=self.delegation.external_id,
         )  # fmt: skip
-        host.progress(self, response)
+        services.progress(self, response)
 
     def delegate(
         self,
@@ -248,8 +248,8 @@ class Task:
                 say which is less (two texts).
             Closed: the handler has returned.
         """
-        host = self._open_host("delegate")
-        if host is None:
+        services = self._open_services("delegate")
+        if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
         self._check_permission("can_delegate", "delegate")
         check_keywords(fields)
@@ -266,15 +266,15 @@ class Task:
         deadline = self.deadline if timeout is None else min(self._now() + timeout, self.deadline or float("inf"))
         try:
             delegation = Delegation.parse({
-                "request_id": host.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
+                "request_id": services.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
                 "objective": objective, "params": params, "context_slice": context,
                 "timeout": max(1e-6, min(left, left if timeout is None else timeout)) if self.deadline is not None else timeout,
-                "budget": given, "timestamp": host.wall(), "workflow": parent.workflow,
+                "budget": given, "timestamp": services.wall(), "workflow": parent.workflow,
                 "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,
                 **fields,
                 "parent": self.request_id, "permissions": self._permissions(fields.get("permissions", {})),
             })  # fmt: skip
-            handle = host.delegate(delegation, deadline)
+            handle = services.delegate(delegation, deadline)
         except EtherError:
             if account is not None:
                 account.settle(given)
@@ -301,7 +301,7 @@ class Task:
             NotPermitted: a path, and the permissions have `can_modify_files` false.
             Closed: the handler has returned.
         """
-        if self._open_host("lease") is None:
+        if self._open_services("lease") is None:
             raise UsageError(_OFF_THE_BUS.format("give leases"))
         if (path is None) == (resource is None):
             msg = "task.lease: give either a path, as in task.lease('report.md'), or resource='NAME'."
@@ -322,14 +322,14 @@ class Task:
         Raises:
             Closed: the handler has returned.
         """
-        host = self._open_host(capability)
-        assert host is not None
+        services = self._open_services(capability)
+        assert services is not None
         left = self.remaining if timeout is None else min(timeout, self.remaining)
         delegation = Delegation.parse({
-            "request_id": host.new_id(), "from_agent": self.agent, "capability": capability, "params": params,
-            "parent": self.request_id, "timestamp": host.wall(), "timeout": max(1e-6, left),
+            "request_id": services.new_id(), "from_agent": self.agent, "capability": capability, "params": params,
+            "parent": self.request_id, "timestamp": services.wall(), "timeout": max(1e-6, left),
         })  # fmt: skip
-        return host.delegate(delegation, self._now() + left)
+        return services.delegate(delegation, self._now() + left)
 
     def respond(
         self, status: Status = Status.COMPLETED, data: Any = None, **fields: Unpack[ResponseFields]
@@ -366,16 +366,16 @@ class Task:
     def close(self) -> float:
         """Note that the handler has returned; the seconds that it took."""
         self._closed = True
-        return (time.monotonic() if self._host is None else self._host.monotonic()) - self.started
+        return (time.monotonic() if self._services is None else self._services.monotonic()) - self.started
 
     def _now(self) -> float:
-        return self._host.monotonic() if self._host is not None else time.monotonic()
+        return self._services.monotonic() if self._services is not None else time.monotonic()
 
-    def _open_host(self, what: str) -> Host | None:
+    def _open_services(self, what: str) -> TaskServices | None:
         if self._closed:
             msg = f"The handler of {self.request_id} has returned: {what} came too late."
             raise Closed(msg)
-        return self._host
+        return self._services
 
     def _permissions(self, wanted: Any) -> Any:
         """A sub-delegation's permissions; what is no dict is told by the envelope's validation."""

@@ -36,7 +36,7 @@ _REMEMBERED: Final = 4096
 
 
 class Responder:
-    """The answers of one node's agents; what a cell and its tasks need of their node (`CellHost`).
+    """The services of a node for its cells and their tasks (`CellServices`): above all the sending of what agents answer.
 
     Args:
         sender: the way to the broker.
