@@ -19,11 +19,11 @@ from tests.support import REPOSITORY, child_environment
 
 Pattern: TypeAlias = tuple[str, str, int, list[str]]
 """Its name or place, itself, its flags, and how it is used."""
-SECONDS: Final = 8.0
+SECONDS: Final = 3.0
 """Of the processor, for all texts of a pattern: each takes a millisecond, and where they are quadratic some seconds."""
-NOTICED: Final = 2.0
+NOTICED: Final = 1.0
 """Of the processor, after which one that is known to be quadratic has shown it."""
-SIZE: Final = 100_000
+SIZE: Final = 40_000
 """Characters of a text."""
 WAYS: Final = frozenset({"search", "match", "fullmatch", "findall", "split"})
 BEGINNINGS: Final[dict[str, list[str]]] = {
