@@ -46,7 +46,7 @@ class AgentHost:
         name: of the node; no agent of it can have it.
         sender: the way to the broker.
         control_calls: make the calls when an agent is registered.
-        responder: given to the cells as what they need of their node.
+        responder: gives the cells their services.
         resources: what the node runs on.
         session_state: with the broker.
     """
@@ -213,15 +213,6 @@ class AgentHost:
                 work.is_disowned = True  # it must not be taken for another broker's answer
                 cell.cancel(request_id, work.header.attempt)
 
-    def examine(self) -> dict[str, dict[str, object]]:
-        """Give up what hangs, and tell the loads of those that work: {agent: load}."""
-        loads = {}
-        now = self._resources.monotonic()
-        for cell in self._busy_cells():
-            loads[cell.name] = cell.load()
-            self._give_up_hanging(cell, now)
-        return loads
-
     def say_accepted(self) -> bool:
         """Say ACCEPTED for what has been at work for half a heartbeat, and then each heartbeat; called each half.
 
@@ -235,7 +226,7 @@ class AgentHost:
         if self._sender.link.is_full:
             return is_said
         now, beat = self._resources.monotonic(), self._session_state.timing.heartbeat - _EARLY
-        for cell in self._busy_cells():
+        for cell in self.busy_cells():
             for work in list(cell.works.values()):
                 task = work.task
                 if task is None or work.cancelled:
@@ -246,45 +237,13 @@ class AgentHost:
                     is_said = True
         return is_said
 
-    def _busy_cells(self) -> Iterator[Cell]:
+    def busy_cells(self) -> Iterator[Cell]:
+        """The cells that have work."""
         for name, cell in list(self._busy.items()):
             if cell.works and self._cells.get(name) is cell:
                 yield cell
             else:
                 del self._busy[name]
-
-    def find_in_loop(self, runner: object) -> tuple[str, Work | None]:
-        """The agent and the work whose handler the event loop runs: in that task of asyncio, or as a plain call."""
-        for cell in self._busy_cells():
-            for work in cell.in_loop():
-                if work.runner is runner:
-                    return cell.name, work
-        return "", None
-
-    def _give_up_hanging(self, cell: Cell, now: float) -> None:
-        overdue = cell.overdue(now)
-        if not overdue:
-            return
-        loop = self._resources.loop
-        is_lost = loop.stands_still and not set(overdue).isdisjoint(cell.in_loop())
-        fresh = [work for work in overdue if not work.is_orphaned]
-        if fresh:  # one crash, however many of an instance's handlers hang
-            took = now - fresh[0].cancelled_at
-            msg = f"{cell.name} hangs: its handler went on {took:.0f} s after its delegation ended."
-            self._responder.crashed(cell, errors.AgentCrash(msg))
-        for work in overdue:
-            cell.abandon(work)
-        if is_lost:
-            self._lose_loop()
-            loop.give_up()  # what had not begun in it begins in the next
-
-    def _lose_loop(self) -> None:
-        """Restart the agents whose handlers run in a loop that is to be given up: what they hold may belong to it."""
-        for cell in self.cells:
-            if cell.uses_loop:
-                self._responder.crashed(cell, errors.AgentCrash("The event loop stood still and was given up."))
-                for work in cell.in_loop():
-                    cell.abandon(work)
 
     # -- going ---------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class EventLoopWatch:
             self._since = self._work = None
             return True
         self._since = now - loop.STANDS_STILL
-        self._agent, self._work = self._agent_host.find_in_loop(loop.task)
+        self._agent, self._work = self._find_in_loop(loop.task)
         stack = loop.stack()
         newest = stack[-1] if stack else None
         self._at = "" if newest is None else f"{PurePath(newest.filename).name}:{newest.lineno} in {newest.name}"[:_AT]
@@ -66,6 +66,14 @@ class EventLoopWatch:
         logger.warning("%s\n%s", message, "".join(stack.format()))
         warn_unread(logger, message)
         return True
+
+    def _find_in_loop(self, runner: object) -> tuple[str, Work | None]:
+        """The agent and the work whose handler the event loop runs: in that task of asyncio, or as a plain call."""
+        for cell in self._agent_host.busy_cells():
+            for work in cell.in_loop():
+                if work.runner is runner:
+                    return cell.name, work
+        return "", None
 
     def tell(self, loads: dict[str, dict[str, object]], now: float) -> None:
         """Add to the agents' loads who blocks the loop."""

@@ -9,10 +9,11 @@ broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.po
 
 Its parts call each other downwards only:
 
-    Node             ─► NodeSession, AgentSupervision, EventLoopWatch, and those below
+    Node             ─► NodeSession, AgentSupervision, EventLoopWatch, HangingHandlers, and those below
     NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
     AgentSupervision ─► AgentHost, Timers
     EventLoopWatch   ─► AgentHost
+    HangingHandlers  ─► AgentHost
     AgentHost        ─► ControlCalls, Responder
     Subscriptions    ─► ControlCalls
     Responder        ─► OutgoingDelegations
@@ -33,6 +34,7 @@ from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.event_loop_watch import EventLoopWatch
+from ether.node.hanging_handlers import HangingHandlers
 from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
@@ -89,6 +91,7 @@ class Node:
             self._control_calls,
         )  # fmt: skip
         self._loop_watch = EventLoopWatch(self.agent_host, resources)
+        self._hanging_handlers = HangingHandlers(self.agent_host, resources, crashed=self._crashed)
         self._sender = sender
         self._next_accepted = self._next_beat = 0.0
 
@@ -209,7 +212,11 @@ class Node:
             self._session.seek()
 
     def _show_life(self, now: float) -> None:
-        loads = self.agent_host.examine()
+        """Tell the broker the loads of the agents that work, and give up what hangs of them."""
+        loads: dict[str, dict[str, object]] = {}
+        for cell in self.agent_host.busy_cells():
+            loads[cell.name] = cell.load()
+            self._hanging_handlers.give_up(cell, now)
         self._loop_watch.tell(loads, now)
         self._session.show_life(loads)
 
