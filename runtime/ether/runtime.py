@@ -44,9 +44,11 @@ if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
 
-__all__ = ["Runtime"]
+__all__ = ["DRAIN", "Runtime"]
 
 logger: logging.Logger = logging.getLogger("ether.runtime")
+DRAIN: Final = 5.0
+"""Seconds that running work has when a runtime is closed."""
 _JOIN: Final = 10.0
 _NAMES: Final = 250
 """Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""
@@ -94,7 +96,7 @@ class Runtime:
         name: str | None = None,
         threads: int = 4,
         limits: Limits | None = None,
-        drain: float = 5.0,
+        drain: float = DRAIN,
         bind: str | None = None,
         journal: str | os.PathLike[str] | None = None,
         keys: Keyring | Path | str | None = None,
@@ -128,7 +130,7 @@ class Runtime:
         *,
         name: str | None = None,
         threads: int = 4,
-        drain: float = 5.0,
+        drain: float = DRAIN,
         timeout: float = _JOIN,
         keys: KeysLike | None = None,
         server_key: ServerKey | None = None,

@@ -14,7 +14,7 @@ import pytest
 
 from ether import Observation, Observer, Runtime, Status
 from ether.cluster import Cluster
-from ether.cluster.spec import AgentSpec, NodeSpec
+from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from tests.runtime.agents import Blocker, Passer, Worker
 from tests.support import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 
 from ether import ArtifactMismatch, Handle, Runtime, Status, as_completed
 from ether.cluster import Cluster
-from ether.cluster.spec import AgentSpec, NodeSpec
+from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from tests.runtime.agents import Writer
 from tests.support import wait_until
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ether.cluster.cluster import GAVE_UP, Cluster, up
-    from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
+    from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 
 __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 
 _MODULES = {
     **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
-    **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec"), "ether.cluster.spec"),
+    **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec"), "ether.cluster.cluster_spec"),
 }
 
 

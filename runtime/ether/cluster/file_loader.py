@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.file_schema import START, AccessSection, ClusterFile
-from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
 from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.limits import Limits

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ether.cluster.spec import DRAIN
+from ether.cluster.cluster_spec import DRAIN, INTENSITY, PERIOD, START_TIMEOUT
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
 from ether_broker.limits import LEAST, Limits
@@ -52,13 +52,13 @@ class ClusterSection(Section):
     """Whether other machines of the local network can find the broker by the cluster's name; needs bind tcp://*:PORT."""
     drain: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DRAIN
     """Seconds that running work has when the cluster ends."""
-    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    start_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = START_TIMEOUT
     """Seconds that each process has to come up."""
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     """Of the loggers in the nodes."""
-    intensity: Annotated[int, Field(ge=0)] = 5
+    intensity: Annotated[int, Field(ge=0)] = INTENSITY
     """Restarts of one process within `period` that are allowed."""
-    period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
+    period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = PERIOD
     """Seconds."""
 
 

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cluster.spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, name_agents
+from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, name_agents
 from ether.errors import ProcessFailed
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Self, TypeVar
 
-from ether.runtime import Runtime
+from ether.runtime import DRAIN, Runtime
 from ether.testing.inline_node import InlineNode
 from ether.testing.memory_broker import MemoryLink
 from ether.testing.simulator import World
@@ -65,7 +65,7 @@ class TestRuntime(Runtime):
         clock: ManualClock | None = None,
         limits: Limits | None = None,
         timing: Timing = DEFAULT_TIMING,
-        drain: float = 5.0,
+        drain: float = DRAIN,
     ) -> None:
         super().__init__(name=name, limits=limits, timing=timing, drain=drain)
         self.clock: ManualClock = clock or ManualClock()
@@ -107,7 +107,7 @@ class TestRuntime(Runtime):
             self._world.run()
             self._forget(node)
 
-    def join(self, name: str, *, drain: float = 5.0) -> TestRuntime:
+    def join(self, name: str, *, drain: float = DRAIN) -> TestRuntime:
         """Another node of this bus, open; close it before this one, or use it in a `with` block of its own.
 
         Raises:

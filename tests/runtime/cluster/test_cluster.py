@@ -13,7 +13,7 @@ import pytest
 
 from ether import Runtime
 from ether.cluster.cluster import Cluster, _settled
-from ether.cluster.spec import AgentSpec, NodeSpec
+from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import AddressInUse, Closed, DuplicateAgent, InvalidSpec, UsageError

@@ -11,8 +11,8 @@ import pytest
 
 from ether import Handle, Observation, Observer, Response, Runtime, Status, as_completed
 from ether.cluster import Cluster
+from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from ether.cluster.node_main import ESCALATED
-from ether.cluster.spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
 from ether_actors.restarts.spec import Backoff, Restart
 from ether_actors.restarts.tree import Lifecycle

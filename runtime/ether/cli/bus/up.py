@@ -14,8 +14,8 @@ from ether.cli.common.connection import wait_for
 from ether.cli.common.listening import is_listening
 from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
+from ether.cluster.cluster_spec import DRAIN, ClusterSpec, agent_specs
 from ether.cluster.file_schema import ClusterSection
-from ether.cluster.spec import DRAIN, ClusterSpec, agent_specs
 from ether_broker.errors import AddressInUse, UsageError
 from ether_broker.transport.endpoint import default_endpoint
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ether.cluster.spec import AgentSpec
+from ether.cluster.cluster_spec import AgentSpec
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.composable_adapter import is_agent
 from ether_broker.errors import InvalidSpec

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from unittest import mock
 
 from ether.cluster.cluster import Cluster
-from ether.cluster.spec import AgentSpec, ClusterSpec, NodeSpec
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.lab.harness.leak_check import MARK
 from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import BROKER, delegator_names, node_names, observer_names

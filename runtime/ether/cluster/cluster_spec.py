@@ -29,6 +29,9 @@ from ether_broker.transport.endpoint import check_endpoint, is_exposed
 
 __all__ = [
     "DRAIN",
+    "INTENSITY",
+    "PERIOD",
+    "START_TIMEOUT",
     "AgentLike",
     "AgentSpec",
     "ClusterSpec",
@@ -41,6 +44,12 @@ __all__ = [
 
 DRAIN: Final = 10.0
 """Seconds that running work has when a node is told to end."""
+START_TIMEOUT: Final = 30.0
+"""Seconds that each process has to come up."""
+INTENSITY: Final = 5
+"""Restarts of one process within `PERIOD` that are allowed."""
+PERIOD: Final = 30.0
+"""Seconds."""
 _NAME: Final = re.compile(NAME_PATTERN)
 DURABILITIES: Final = ("journal", "memory")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -180,7 +189,7 @@ class ClusterSpec:
     """Who may do what; None is everybody everything. The cluster's nodes may host their agents in any case."""
     drain: float = DRAIN
     """Seconds that running work has when the cluster ends."""
-    start_timeout: float = 30.0
+    start_timeout: float = START_TIMEOUT
     """Seconds that each process has to come up."""
     limits: Limits = field(default_factory=Limits)
     """Bounds of the agents' mailboxes."""
@@ -189,9 +198,9 @@ class ClusterSpec:
     clients that join from elsewhere."""
     log_level: str = "info"
     """Of the loggers in the nodes: debug, info, warning, error or critical."""
-    intensity: int = 5
+    intensity: int = INTENSITY
     """Restarts of one process within `period` that are allowed; at one more, the cluster gives up."""
-    period: float = 30.0
+    period: float = PERIOD
     """Seconds."""
     backoff: Backoff = field(default_factory=Backoff)
     """The delays between restarts of one process."""
