@@ -1,7 +1,6 @@
 """The interface of a journal, as its broker uses it.
 
-Another kind is a folder beside `sqlite/` and `memory/`, a line in `ether/node/backends.py`, where the kind is chosen,
-and an entry in `tests/broker/journal/kinds.py`, whose test_conformance.py checks of every kind what is promised here.
+Another kind: docs/design.md, "Another transport, journal or clock".
 """
 
 from __future__ import annotations

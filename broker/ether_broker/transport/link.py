@@ -1,8 +1,6 @@
 """The client's side of a transport: a link to the broker, and who receives what it brings.
 
-Another kind is a folder beside `zeromq/` and `memory/` with both sides, lines in `ether/node/backends.py`, where the kind is
-chosen, its schemes of an address in `endpoint.py`, its name in the contract of `pyproject.toml`, and an entry in
-`tests/broker/transport/kinds.py`, whose test_conformance.py checks of every kind what is promised here.
+Another kind: docs/design.md, "Another transport, journal or clock".
 """
 
 from __future__ import annotations

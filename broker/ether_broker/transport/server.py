@@ -1,8 +1,6 @@
 """The broker's side of a transport: a server that takes in and sends out frames, and the guard that knows whose they are.
 
-Another kind is a folder beside `zeromq/` and `memory/` with both sides, lines in `ether/node/backends.py`, where the kind is
-chosen, its schemes of an address in `endpoint.py`, its name in the contract of `pyproject.toml`, and an entry in
-`tests/broker/transport/kinds.py`, whose test_conformance.py checks of every kind what is promised here.
+Another kind: docs/design.md, "Another transport, journal or clock".
 """
 
 from __future__ import annotations

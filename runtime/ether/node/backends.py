@@ -1,7 +1,10 @@
-"""The backends that a bus runs on: which kind of journal, of transport and of clock. No other module chooses one.
+"""The backends of a runtime and of its embedded broker: which kind of journal, of transport and of clock they use.
 
-Another kind, such as a journal in PostgreSQL or a transport over NATS, is a folder beside the one that is named here, and a
-line here.
+Their other modules use the interfaces. A context and a guard belong to the transport: who makes one hands it on, and calls
+nothing of a context but `destroy`. What works on a journal's file without its broker (`ether.audit`, `ether log gc`, the lab,
+and the process that makes a broker's checkpoints) uses SQLite's modules directly.
+
+Another kind: docs/design.md, "Another transport, journal or clock".
 """
 
 from __future__ import annotations
