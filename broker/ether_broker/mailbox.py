@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 
 __all__ = ["Letter", "Mailbox", "Offer"]
 
@@ -77,7 +77,7 @@ class Mailbox(Generic[_L]):
             if self.on_change is not None:
                 self.on_change()
             return _SEND
-        if self.waiting_count >= limits.count or self.waiting_bytes + letter.size > limits.size:
+        if self.waiting_count >= limits.mailbox_count or self.waiting_bytes + letter.size > limits.mailbox_bytes:
             return _FULL
         self._waiting[letter] = None
         self._count(letter, 1)
@@ -150,7 +150,7 @@ class Mailbox(Generic[_L]):
     def has_room(self, letter: _L) -> bool:
         """Whether a letter that waits elsewhere may wait here too."""
         limits = self.limits
-        return self.waiting_count < limits.count and self.waiting_bytes + letter.size <= limits.size
+        return self.waiting_count < limits.mailbox_count and self.waiting_bytes + letter.size <= limits.mailbox_bytes
 
     def take(self) -> _L | None:
         """Take the first that waits, whatever the credit; it counts as waiting until `forget`. None when there is none."""

@@ -26,7 +26,7 @@ from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
 from ether_broker.wire.codec import id_bytes

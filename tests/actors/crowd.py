@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.journal.null import NullJournal
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
@@ -29,7 +29,7 @@ class Crowd:
 
     def __init__(self, size: int, access: Access | None = None) -> None:
         self.size = size
-        self.bus = Bus(limits=Limits(count=2 * size, window=128), access=access)
+        self.bus = Bus(limits=Limits(mailbox_count=2 * size, window=128), access=access)
         self.bus.state.journal = NullJournal()  # the fold that `Bus` keeps is not what is counted
         self._names = 0
         self.boss = self.bus.delegator("boss")

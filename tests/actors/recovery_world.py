@@ -19,7 +19,7 @@ from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.wire.frame import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead
@@ -372,7 +372,7 @@ class World:
         """Seconds that the broker's machine takes it to be later."""
         self.boot = "boot-1"
         self.offset = self.wall - 1000.0
-        self.limits = Limits(count=count, window=window)
+        self.limits = Limits(mailbox_count=count, window=window)
         self.journal = StoredJournal(Disk(), synced=synced, remembered=remembered)
         self.lives: list[Life] = []
         self.asked: dict[int, Asked] = {}

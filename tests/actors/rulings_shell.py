@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from tests.actors.peers import Bus, Peer
 
 __all__ = ["ROOM", "chain", "pair"]
 
-ROOM = Limits(count=100, window=8)
+ROOM = Limits(mailbox_count=100, window=8)
 
 
 def pair(limits: Limits = ROOM, **registration: object) -> tuple[Bus, Peer, Peer]:

@@ -8,7 +8,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, Received
@@ -306,8 +306,8 @@ class Books:
         waiting = [entry for entry in work if entry.state is State.QUEUED]
         assert (mailbox.waiting_count, mailbox.waiting_bytes) == (len(waiting), sum(entry.size for entry in waiting))
         new = [entry for entry in waiting if self._is_new(entry)]
-        assert len(new) <= self.limits.count, "G8: more letters than the bound"
-        assert sum(entry.size for entry in new) <= self.limits.size, "G8: more bytes than the bound"
+        assert len(new) <= self.limits.mailbox_count, "G8: more letters than the bound"
+        assert sum(entry.size for entry in new) <= self.limits.mailbox_bytes, "G8: more bytes than the bound"
         assert 0 <= mailbox.in_flight <= self.limits.window, "G8: more than the window"
         if agent.condition is Condition.UP:
             assert not waiting or mailbox.in_flight == self.limits.window, "work waits though there is credit"

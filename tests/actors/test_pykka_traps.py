@@ -257,7 +257,7 @@ def test_a_full_mailbox_refuses_and_says_when_to_try_again():
         def slow(self) -> None:
             release.wait(PATIENCE)
 
-    with Runtime(limits=Limits(count=5, window=2)) as bus:
+    with Runtime(limits=Limits(mailbox_count=5, window=2)) as bus:
         bus.start(Slow)
         handles = [bus.delegate("slow") for _ in range(20)]
         refused = [handle for handle in handles[7:] if handle.result(PATIENCE)]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
@@ -106,7 +106,7 @@ class Arena:
     """
 
     def __init__(self) -> None:
-        self.bus = Bus(Limits(count=50, window=4, size=1 << 20))
+        self.bus = Bus(Limits(mailbox_count=50, window=4, mailbox_bytes=1 << 20))
         alice, bob = self.bus.delegator("alice"), self.bus.node("nbob", "bob")
         self.honest = [alice, bob]
         self.mallory = Peer(self.bus, "nmallory")

@@ -17,7 +17,7 @@ import pytest
 
 from ether import Runtime
 from ether.cluster import Cluster
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from tests.attacks.hostile import KINDS
 from tests.support import child_environment, wait_until
 
@@ -102,7 +102,7 @@ def bus() -> Iterator[Bus]:
         Cluster(
             agents=["tests.runtime.agents:Worker"],
             bind="tcp://127.0.0.1:*",
-            limits=Limits(memory=LIMIT),
+            limits=Limits(memory_bytes=LIMIT),
             on_output=keep,
         ) as cluster,
         Runtime.connect(cluster.url) as client,

@@ -9,7 +9,7 @@ from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.tap import WINDOW_BYTES
 from ether_broker.transport.admission_control import MOST_SESSIONS
 from ether_broker.wire.frame import FRAME, Kind, join_frame, pack_envelope, read_frame
@@ -290,7 +290,7 @@ def test_a_bus_lets_so_many_nodes_in_and_of_strangers_so_much_waits():
 
 
 def test_the_bytes_of_all_delegations_have_a_bound_and_come_back():
-    bus, alice, bob, _ = trio(Limits(total=4_000))
+    bus, alice, bob, _ = trio(Limits(total_bytes=4_000))
     for number in range(100, 120):
         alice.delegate("alice", to="bob", number=number, params="x" * 400)
     bus.step()

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_broker.limits import Limits
 from ether_broker.mailbox import Mailbox, Offer
+from ether_broker.mailbox_limits import Limits
 
 
 @dataclass(eq=False)
@@ -22,7 +22,7 @@ class Letter:
 
 
 def mailbox(**limits: int) -> Mailbox[Letter]:
-    return Mailbox(Limits(**{"count": 3, "size": 100, "window": 2, **limits}))
+    return Mailbox(Limits(**{"mailbox_count": 3, "mailbox_bytes": 100, "window": 2, **limits}))
 
 
 def filled(box: Mailbox[Letter], count: int, size: int = 10) -> list[Letter]:
@@ -63,7 +63,7 @@ def test_what_waits_leaves_in_order_as_credit_comes_back():
 
 
 def test_a_letter_past_the_count_is_refused_and_not_kept():
-    box = mailbox(window=1, count=3)
+    box = mailbox(window=1, mailbox_count=3)
     filled(box, 4)
 
     assert box.offer(Letter(9)) is Offer.FULL
@@ -71,7 +71,7 @@ def test_a_letter_past_the_count_is_refused_and_not_kept():
 
 
 def test_a_letter_past_the_bytes_is_refused_though_a_smaller_one_fits():
-    box = mailbox(window=1, count=99, size=100)
+    box = mailbox(window=1, mailbox_count=99, mailbox_bytes=100)
     filled(box, 10)
 
     assert box.offer(Letter(9, size=11)) is Offer.FULL
@@ -79,7 +79,7 @@ def test_a_letter_past_the_bytes_is_refused_though_a_smaller_one_fits():
 
 
 def test_a_letter_that_ended_while_it_waited_makes_room_and_is_skipped():
-    box = mailbox(window=1, count=2)
+    box = mailbox(window=1, mailbox_count=2)
     _, second, third = filled(box, 3)
 
     second.is_over = True
@@ -103,7 +103,7 @@ def held(box: Mailbox[Letter]) -> set[int]:
 
 
 def test_a_letter_that_has_ended_is_not_kept_whatever_else_waits():
-    box = mailbox(window=1, count=10_000, size=1 << 30)
+    box = mailbox(window=1, mailbox_count=10_000, mailbox_bytes=1 << 30)
     sent, *waiting = filled(box, 40)
 
     for number in range(1_000, 1_030):
@@ -130,7 +130,7 @@ def test_a_letter_that_ends_while_it_is_taken_is_not_kept():
 
 
 def test_a_letter_that_was_accepted_is_taken_back_past_the_bounds_and_goes_first():
-    box = mailbox(window=1, count=1)
+    box = mailbox(window=1, mailbox_count=1)
     first, _second = filled(box, 2)
 
     box.release()
@@ -179,7 +179,7 @@ def test_what_was_taken_in_order_counts_until_it_is_forgotten_and_may_be_kept_at
 
 
 def test_there_is_room_for_what_waits_elsewhere_within_both_bounds():
-    box: Mailbox[Letter] = Mailbox(Limits(count=2, size=20, window=1))
+    box: Mailbox[Letter] = Mailbox(Limits(mailbox_count=2, mailbox_bytes=20, window=1))
     filled(box, 2)
 
     assert box.has_room(Letter(9, 10))
@@ -198,7 +198,7 @@ class Box(RuleBasedStateMachine):
 
     @initialize(count=st.integers(0, 4), size=st.integers(0, 60), window=st.integers(1, 3))
     def a_mailbox(self, count: int, size: int, window: int) -> None:
-        self.limits = Limits(count=count, size=size, window=window)
+        self.limits = Limits(mailbox_count=count, mailbox_bytes=size, window=window)
         self.box: Mailbox[Letter] = Mailbox(self.limits)
         self.waiting: list[Letter] = []
         self.with_node: list[Letter] = []
@@ -211,7 +211,7 @@ class Box(RuleBasedStateMachine):
         self.made += 1
         letter = Letter(self.made, size)
         offer = self.box.offer(letter)
-        room = len(self.waiting) < self.limits.count and self.bytes() + size <= self.limits.size
+        room = len(self.waiting) < self.limits.mailbox_count and self.bytes() + size <= self.limits.mailbox_bytes
         if self.is_open and not self.waiting and len(self.with_node) < self.limits.window:
             assert offer is Offer.SEND
             self.with_node.append(letter)
@@ -287,8 +287,8 @@ class Box(RuleBasedStateMachine):
         assert self.box.waiting_bytes == self.bytes()
         assert self.box.in_flight == len(self.with_node) <= self.limits.window
         new = [letter for letter in self.waiting if letter.number not in self.put_back]
-        assert len(new) <= self.limits.count
-        assert sum(letter.size for letter in new) <= self.limits.size
+        assert len(new) <= self.limits.mailbox_count
+        assert sum(letter.size for letter in new) <= self.limits.mailbox_bytes
 
 
 TestBox = Box.TestCase

@@ -299,8 +299,8 @@ class Auditor:
                 self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
             waiting, before = mailbox.waiting_count, self._waiting.get(agent.name, 0)
             is_new = agent.name in self._accepted and agent.condition is Condition.UP and not self._is_moving
-            if is_new and waiting > max(limits.count, before):
-                self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.count}")
+            if is_new and waiting > max(limits.mailbox_count, before):
+                self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.mailbox_count}")
             self._waiting[agent.name] = waiting
         owners = supervisor._policy._delivery.orphans.owners.values()  # a share of them ends each step
         orphans = {entry.request_id for children in owners for entry in children}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_links", "draw_more", "draw_unwritten"]
@@ -165,7 +165,7 @@ def draw(chance: Random) -> Scenario:
         storm=chance.choice((3.0, 6.0, 10.0)),
         faults={kind: chance.choice((0.7, 2.0, 5.0)) for kind in kinds},
         behaviours={kind: chance.choice((0.02, 0.1, 0.3)) for kind in chance.sample(BEHAVIOURS, chance.randint(0, 5))},
-        limits=Limits(count=chance.choice((3, 20, 10_000)), window=chance.choice((1, 2, 8, 128))),
+        limits=Limits(mailbox_count=chance.choice((3, 20, 10_000)), window=chance.choice((1, 2, 8, 128))),
         weather=weather,
         durable=chance.random() < 0.93,
         patience=chance.choice((0.0, 0.0, 1.0, 3.0)),

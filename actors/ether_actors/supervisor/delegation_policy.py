@@ -229,7 +229,7 @@ class DelegationPolicy:
             header, envelope, session, choice, parent=parent, pinned=is_named and not header.flags & _FALLTHROUGH,
             deadline=deadline, now=now,
         )  # fmt: skip
-        if state.ledger.size + entry.size > agent.mailbox.limits.total:
+        if state.ledger.size + entry.size > agent.mailbox.limits.total_bytes:
             raise broker_full(state.ledger.size)
         if is_question:
             state.ledger.open(entry)

@@ -47,7 +47,7 @@ from ether_broker.errors import (
 )
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.tap import Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections
@@ -126,7 +126,7 @@ class Supervisor:
         owner = (lambda _address: "") if guard is None else guard.key_of
         session_table = SessionTable(
             timing=timing, make_session=lambda: int.from_bytes(make_id()[8:]) ^ _TOP, refusals=refusals,
-            owner=owner, most_kept=limits.backlog, addressing=addressing,
+            owner=owner, most_kept=limits.backlog_bytes, addressing=addressing,
         )  # fmt: skip
         self.state: BrokerState = BrokerState(
             limits, tap, journal, session_table, make_id, identify=identify, access=access, remembered=remembered

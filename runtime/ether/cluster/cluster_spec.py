@@ -21,7 +21,7 @@ from ether_actors.restarts.spec import Backoff, Restart
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
@@ -144,7 +144,7 @@ _BACKOFF: Final = (
 )
 _KINDS: Final[tuple[tuple[str, type | UnionType, str], ...]] = (
     ("access", Access | None, 'an Access, as Access(delegate=[DelegateRule("laptop*", "people.*")]), or None'),
-    ("limits", Limits, "Limits, as Limits(count=100)"),
+    ("limits", Limits, "Limits, as Limits(mailbox_count=100)"),
     ("timing", Timing, "a Timing, as Timing(heartbeat=5.0, silence=15.0)"),
     ("backoff", Backoff, _BACKOFF),
 )

@@ -31,7 +31,7 @@ from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, journal
 from ether.cluster.file_schema import START, AccessSection, ClusterFile
 from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access
 
@@ -244,15 +244,12 @@ def _scalar(section: str, key: str, text: str) -> Any:
 def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
     fields = dict(file.cluster)
     journal = journal_of(fields.pop("durability"), fields.pop("journal"), file.cluster.name)
-    limits = file.limits
     return ClusterSpec(
         nodes,
         keys=file.security.keys,
         insecure=file.security.insecure,
         access=_access(file.access),
-        limits=Limits(
-            limits.mailbox_count, limits.mailbox_bytes, limits.window, limits.total_bytes, limits.memory_bytes
-        ),
+        limits=Limits(**dict(file.limits)),
         timing=file.timing.timing(),
         journal=journal,
         **fields,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from ether.cluster.cluster_spec import DRAIN, INTENSITY, PERIOD, START_TIMEOUT
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
-from ether_broker.limits import LEAST, Limits
+from ether_broker.mailbox_limits import LEAST, Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 
@@ -126,15 +126,15 @@ class AccessSection(Section):
 class LimitsSection(Section):
     """Bounds of each agent's mailbox at the broker, and of the broker."""
 
-    mailbox_count: Annotated[int, Field(ge=LEAST["count"])] = Limits().count
+    mailbox_count: Annotated[int, Field(ge=LEAST["mailbox_count"])] = Limits().mailbox_count
     """Delegations that may wait; 0: none does."""
-    mailbox_bytes: Annotated[int, Field(ge=LEAST["size"])] = Limits().size
+    mailbox_bytes: Annotated[int, Field(ge=LEAST["mailbox_bytes"])] = Limits().mailbox_bytes
     """Bytes that may wait."""
     window: Annotated[int, Field(ge=LEAST["window"])] = Limits().window
     """Delegations that a node may hold for one agent at a time."""
-    total_bytes: Annotated[int, Field(ge=LEAST["total"])] = Limits().total
+    total_bytes: Annotated[int, Field(ge=LEAST["total_bytes"])] = Limits().total_bytes
     """Bytes of all delegations together that the broker keeps."""
-    memory_bytes: Annotated[int, Field(ge=LEAST["memory"])] = Limits().memory
+    memory_bytes: Annotated[int, Field(ge=LEAST["memory_bytes"])] = Limits().memory_bytes
     """Bytes of memory of the broker's process after which it shuts the connection that sends most, or cuts off the node for
     which it keeps most; 0 watches nothing. A quarter of it may wait for nodes, or for their acknowledgement."""
 

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from ether.node.backends import Context, addressing, make_clock, make_guard, make_server, open_journal
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.backlog import Backlog
 from ether_broker.transport.refusal_log import RefusalLog

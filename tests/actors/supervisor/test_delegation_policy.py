@@ -10,7 +10,7 @@ from ether_actors.supervisor.delegation_policy import MAX_CHAIN
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.rulings_shell import ROOM, chain, pair
@@ -220,7 +220,7 @@ def test_what_is_no_capabilitys_name_reaches_no_fallback_agent(name: bytes):
 
 
 def test_a_full_mailbox_refuses_with_the_time_to_wait():
-    bus, d, a = pair(Limits(count=2, window=1))
+    bus, d, a = pair(Limits(mailbox_count=2, window=1))
 
     numbers = [d.delegate("d") for _ in range(4)]
     bus.step()
@@ -232,7 +232,7 @@ def test_a_full_mailbox_refuses_with_the_time_to_wait():
 
 
 def test_the_time_to_wait_follows_the_agents_pace():
-    bus, d, a = pair(Limits(count=1, window=1))
+    bus, d, a = pair(Limits(mailbox_count=1, window=1))
     first = d.delegate("d", timeout=50.0)
     bus.step()
     bus.pass_time(4.0)
@@ -342,7 +342,7 @@ def test_a_delegation_for_a_parent_that_has_ended_is_cancelled_at_once():
 
 
 def test_a_recursion_without_end_is_stopped_by_its_depth():
-    bus = Bus(Limits(count=1000, window=1000))
+    bus = Bus(Limits(mailbox_count=1000, window=1000))
     a = bus.node("na", "a", max_concurrency=1000)
     parent = 0
     for _ in range(MAX_CHAIN + 1):

@@ -7,7 +7,7 @@ import pytest
 from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS, MAX_RETURNS
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer
@@ -212,7 +212,7 @@ def test_work_that_kills_its_nodes_is_given_up_after_some_attempts():
 
 
 def test_what_waited_for_a_lost_agent_goes_to_others_in_order_and_only_once():
-    bus, d, a = pair(Limits(count=9, window=1))
+    bus, d, a = pair(Limits(mailbox_count=9, window=1))
     first, *waiting = [d.delegate("d", timeout=60.0) for _ in range(3)]
     bus.step()
     a.die()
@@ -265,7 +265,7 @@ def test_a_parent_and_its_child_on_one_lost_node_each_end_once():
 
 
 def test_what_an_agent_that_left_still_had_is_answered_at_once():
-    bus, d, a = pair(Limits(count=9, window=1))
+    bus, d, a = pair(Limits(mailbox_count=9, window=1))
     running, waiting = d.delegate("d", timeout=60.0), d.delegate("d", timeout=60.0)
     bus.step()
 
@@ -290,7 +290,7 @@ def test_idempotent_work_of_an_agent_that_left_is_answered_at_once_where_nobody_
 
 
 def test_redelivered_parents_and_waiting_children_of_an_agent_that_left_each_end_once():
-    bus = Bus(Limits(count=9, window=1))
+    bus = Bus(Limits(mailbox_count=9, window=1))
     d = bus.delegator("d")
     a = bus.node("na", "a", idempotent=True, max_concurrency=3)
     parent = d.delegate("d", timeout=60.0)
@@ -307,7 +307,7 @@ def test_redelivered_parents_and_waiting_children_of_an_agent_that_left_each_end
 
 
 def test_what_waits_for_an_agent_that_comes_back_with_less_is_not_given_to_it():
-    bus, d, a = pair(Limits(count=9, window=1))
+    bus, d, a = pair(Limits(mailbox_count=9, window=1))
     running, waiting = d.delegate("d", to="a", timeout=60.0), d.delegate("d", to="a", timeout=60.0)
     bus.step()
     a.die()
@@ -328,7 +328,7 @@ def test_what_waits_for_an_agent_that_comes_back_with_less_is_not_given_to_it():
 
 
 def test_each_sender_is_served_first_in_first_out():
-    bus = Bus(Limits(count=99, window=2))
+    bus = Bus(Limits(mailbox_count=99, window=2))
     d, e, a = bus.delegator("d"), bus.delegator("e"), bus.node("na", "a")
     sent = [(peer, peer.delegate(name)) for _ in range(5) for peer, name in ((d, "d"), (e, "e"))]
     bus.step()

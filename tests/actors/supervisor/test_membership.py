@@ -10,7 +10,7 @@ from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
@@ -371,7 +371,7 @@ def test_an_agent_that_comes_back_is_remembered_for_all_the_time_since_it_was_th
 
 
 def test_names_that_were_there_for_a_moment_push_out_none_that_were_there_for_long():
-    bus = Bus(limits=Limits(memory=64 << 14))  # 64 agents, and half of them may be down
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))  # 64 agents, and half of them may be down
     peer = bus.node("n", "a")
     bus.pass_time(300.0)
     peer.die()

@@ -13,7 +13,7 @@ from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_AT_A_TIME, 
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.transport.cost import CAPABILITY, MANIFEST_SHIFT
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
@@ -111,11 +111,11 @@ def test_a_node_has_so_many_agents_and_more_of_those_it_has_is_no_more():
 
 
 def test_a_node_may_have_a_hundred_thousand_agents_of_a_user_beside_its_own():
-    assert min(MOST_AGENTS, Limits().agents // 2) >= 100_000 + 1_000
+    assert min(MOST_AGENTS, Limits().most_agents // 2) >= 100_000 + 1_000
 
 
 def test_a_broker_with_little_memory_has_fewer_agents_and_a_node_half_of_them():
-    bus = Bus(limits=Limits(memory=64 << 14))
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))
     peers = [bus.node(f"n{number}") for number in range(3)]
     names = [[f"a{node}-{number}" for number in range(30)] for node in range(3)]
     for peer, of_node in zip(peers, names, strict=True):
@@ -128,7 +128,7 @@ def test_a_broker_with_little_memory_has_fewer_agents_and_a_node_half_of_them():
 
 
 def test_the_nodes_of_a_key_have_half_of_what_the_bus_may_have():
-    bus = Bus(limits=Limits(memory=64 << 14))
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))
     one, two, other = (bus.node(f"n{number}") for number in range(3))
     one.session.owner = two.session.owner = "k"
     other.session.owner = "another"
@@ -158,7 +158,7 @@ def lost(bus: Bus, names: list[str], *, after: float, owner: str = "") -> None:
 
 
 def test_names_of_the_dead_make_room_for_the_living_the_first_to_be_forgotten_first_and_no_more_than_have_to():
-    bus = Bus(limits=Limits(memory=64 << 14))
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))
     lost(bus, [f"old{number}" for number in range(10)], after=300.0)
     lost(bus, [f"new{number}" for number in range(10)], after=30.0)
     peer, other = bus.node("n"), bus.node("m")
@@ -174,7 +174,7 @@ def test_names_of_the_dead_make_room_for_the_living_the_first_to_be_forgotten_fi
 
 
 def test_names_of_a_keys_dead_make_room_for_its_living_and_those_of_another_stay():
-    bus = Bus(limits=Limits(memory=64 << 14))
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))
     lost(bus, [f"old{number}" for number in range(20)], after=300.0, owner="k")
     lost(bus, [f"other{number}" for number in range(10)], after=20.0, owner="another")
     peer = bus.node("n")
@@ -189,7 +189,7 @@ def test_names_of_a_keys_dead_make_room_for_its_living_and_those_of_another_stay
 
 
 def test_a_node_that_crashed_comes_back_at_once_with_as_many_other_names():
-    bus = Bus(limits=Limits(memory=1_024 << 14))
+    bus = Bus(limits=Limits(memory_bytes=1_024 << 14))
     peer = bus.node("n")
     for life in range(3):
         peer.session.owner = "k"
@@ -209,7 +209,7 @@ def test_a_node_that_crashed_comes_back_at_once_with_as_many_other_names():
 
 
 def test_a_name_that_another_keys_node_takes_makes_room_among_its_own():
-    bus = Bus(limits=Limits(memory=64 << 14))
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))
     lost(bus, ["other0"], after=300.0, owner="another")
     lost(bus, [f"old{number}" for number in range(32)], after=300.0, owner="k")
     peer = bus.node("n")
@@ -224,7 +224,7 @@ def test_a_name_that_another_keys_node_takes_makes_room_among_its_own():
 
 
 def test_agents_that_are_down_and_have_work_make_no_room_and_the_refusal_says_how_many_are_down():
-    bus = Bus(limits=Limits(memory=32 << 14))
+    bus = Bus(limits=Limits(memory_bytes=32 << 14))
     d, waiting = bus.delegator("d"), bus.node("w", *(f"w{number}" for number in range(10)), idempotent=True)
     bus.pass_time(20.0)
     numbers = [d.delegate("d", to=f"w{number}", timeout=50.0) for number in range(10)]
@@ -254,7 +254,7 @@ def test_agents_that_are_down_and_have_work_make_no_room_and_the_refusal_says_ho
 
 
 def test_who_is_refused_makes_nobody_forgotten():
-    bus = Bus(limits=Limits(memory=32 << 14))
+    bus = Bus(limits=Limits(memory_bytes=32 << 14))
     lost(bus, [f"old{number}" for number in range(8)], after=300.0)
     peer, _taken = (
         bus.node("n", *(f"a{number}" for number in range(12))),
@@ -271,7 +271,7 @@ def test_who_is_refused_makes_nobody_forgotten():
 
 
 def test_those_that_come_back_are_not_those_that_make_room():
-    bus = Bus(limits=Limits(memory=32 << 14))
+    bus = Bus(limits=Limits(memory_bytes=32 << 14))
     lost(bus, [f"old{number}" for number in range(8)], after=300.0)
     names = [f"b{number}" for number in range(16)], [f"c{number}" for number in range(8)]
     peer, _other, another = bus.node("n"), bus.node("m", *names[0]), bus.node("o", *names[1])
@@ -308,7 +308,7 @@ def calls_of_a_step(bus: Bus) -> int:
 @pytest.mark.parametrize("half", [256, 2_048])
 @pytest.mark.parametrize("is_dead", [True, False])
 def test_making_room_takes_what_is_forgotten_and_a_refusal_nothing_however_many_there_are(half: int, is_dead: bool):
-    bus = Bus(limits=Limits(memory=2 * half << 14))
+    bus = Bus(limits=Limits(memory_bytes=2 * half << 14))
     peer, living, n = bus.node("lost"), bus.node("living"), bus.node("n")
     for of, name in ((peer, "d"), (living, "a")):
         for first in range(0, half, MOST_AT_A_TIME):
@@ -387,7 +387,7 @@ def of_many(count: int, mark: str = "m") -> bytes:
 
 
 def test_an_agent_of_many_capabilities_counts_as_several():
-    bus = Bus(limits=Limits(memory=700 << 14))  # of 512 capabilities of two words it counts as 113
+    bus = Bus(limits=Limits(memory_bytes=700 << 14))  # of 512 capabilities of two words it counts as 113
     peers = [bus.node(f"n{number}") for number in range(3)]
     for number in range(8):
         register(peers[number % 3], [f"a{number}"], of_many(512), number=number + 1)
@@ -411,7 +411,7 @@ def test_an_agent_of_many_capabilities_counts_as_several():
 
 
 def test_the_names_under_which_capabilities_can_be_asked_for_count_and_those_of_the_dead_make_room():
-    bus = Bus(limits=Limits(memory=64 << 14))
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))
     peers = [bus.node(f"n{number}") for number in range(4)]
     deep = [
         pack({"capabilities": [{"name": f"a.b.c.d.e.f.g.h.c{number}"} for number in range(first, first + 4)]})

@@ -6,7 +6,7 @@ import pytest
 
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.rulings_shell import pair
 
@@ -193,7 +193,7 @@ def test_work_that_is_handed_back_goes_to_another_holder():
 
 
 def test_what_waits_for_an_agent_that_handed_work_back_does_not_wait_for_ever():
-    bus, d, a = pair(Limits(count=9, window=1))
+    bus, d, a = pair(Limits(mailbox_count=9, window=1))
     first, second = d.delegate("d", to="a"), d.delegate("d", to="a")
     unpinned = d.delegate("d")
     bus.step()

@@ -14,7 +14,7 @@ from ether_actors.supervisor.membership.monitors import CLEARED
 from ether_actors.supervisor.membership.monitors import SHARE as TOLD
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.transport.cost import ANSWER, MOVED
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
@@ -421,7 +421,7 @@ def test_the_node_whose_agent_drains_pays_for_what_is_moved() -> None:
 
 
 def test_work_that_is_moved_keeps_to_the_bound_of_a_mailbox_and_the_rest_stays_where_it_is() -> None:
-    world = World("a", "b", limits=Limits(count=20, window=2))
+    world = World("a", "b", limits=Limits(mailbox_count=20, window=2))
     world.give(2 * 15)
     world.w.register("e")
     for name in "ab":

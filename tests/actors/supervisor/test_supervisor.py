@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.tap import read_batch
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_header
 from tests.actors.peers import Bus, Peer, request_id
@@ -154,7 +154,7 @@ def test_it_wakes_for_deadlines_and_signs_of_life_and_for_nothing_else():
 
 def busy_bus() -> tuple[Bus, Peer]:
     """A bus with work queued, sent and running, and a peer that may say anything."""
-    bus = Bus(Limits(count=4, window=2))
+    bus = Bus(Limits(mailbox_count=4, window=2))
     d = bus.delegator("d")
     a = bus.node("na", "a")
     numbers = [d.delegate("d", timeout=50.0, number=100 + n) for n in range(4)]

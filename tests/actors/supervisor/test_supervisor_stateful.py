@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Peer
 from tests.actors.supervisor_books import IDEMPOTENT, Asked, Books, Given
@@ -43,7 +43,7 @@ class Supervision(RuleBasedStateMachine):
 
     @initialize(count=st.integers(0, 3), window=st.integers(1, 3), size=st.sampled_from([250, 1 << 20]), data=st.data())
     def a_bus_with_two_nodes(self, count: int, window: int, size: int, data: st.DataObject) -> None:
-        self.books = self.books_type(Limits(count=count, window=window, size=size))
+        self.books = self.books_type(Limits(mailbox_count=count, window=window, mailbox_bytes=size))
         self.bus = self.books.bus
         for names in (AGENTS[:2], AGENTS[2:]):
             self.a_node_comes(data, names)

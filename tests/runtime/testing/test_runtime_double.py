@@ -18,7 +18,7 @@ from ether_actors.task.handle import as_completed
 from ether_actors.task.task import Task
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, Closed, NodeRefused, UsageError, WaitTimeout
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Kind
 
 
@@ -496,7 +496,7 @@ def test_it_has_all_that_a_runtime_has():
 
 
 def test_it_may_be_opened_again_and_not_twice():
-    bus = TestRuntime(limits=Limits(count=1, window=1))
+    bus = TestRuntime(limits=Limits(mailbox_count=1, window=1))
     for _ in range(2):
         with bus:
             bus.start(Sleeper)
@@ -509,7 +509,7 @@ def test_it_may_be_opened_again_and_not_twice():
 
 
 def test_limits_hold():
-    with TestRuntime(limits=Limits(count=1, window=1)) as bus:
+    with TestRuntime(limits=Limits(mailbox_count=1, window=1)) as bus:
         bus.start(Sleeper)
         handles = [bus.delegate("nap", {"seconds": 1.0}) for _ in range(3)]
         bus.advance(3.0)

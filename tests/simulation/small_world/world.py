@@ -14,7 +14,7 @@ from typing import Final
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Replayed
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind, mark, read_frame
 from tests.simulation.small_world.journal import SmallJournal, outcomes_of
 from tests.simulation.small_world.peer import Peer, number_of
@@ -95,7 +95,9 @@ class World:
     def _start(self) -> None:
         self.lives += 1
         self.journal.begin()
-        self.supervisor = Supervisor(limits=Limits(count=3, window=2), journal=self.journal, make_id=self.make_id)
+        self.supervisor = Supervisor(
+            limits=Limits(mailbox_count=3, window=2), journal=self.journal, make_id=self.make_id
+        )
         self.supervisor.recover(self.now, self.wall)
         self.journal.live.begin("", self.now, self.wall)
 

@@ -11,8 +11,8 @@ from ether_actors.supervisor.registry.registration import Choice, Condition, Reg
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
 from ether_broker.envelope.manifest import ANY, Interface, Manifest
 from ether_broker.errors import DuplicateAgent
-from ether_broker.limits import Limits
 from ether_broker.mailbox import Mailbox
+from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import EVERYTHING, Access, Grant
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.transport.session import Session
@@ -36,7 +36,7 @@ class Registry:
     def __init__(self, limits: Limits, access: Access | None = None) -> None:
         self._limits = limits
         self._access = access or Access.open()
-        self.most: int = limits.agents
+        self.most: int = limits.most_agents
         """Places of agents that there may be, those that are down among them; see `registration.places_of`."""
         self.of_key: Counter[str] = Counter()
         """Places that the agents of each key's nodes take, and of those without one under the empty word."""

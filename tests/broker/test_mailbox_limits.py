@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from ether_broker.errors import InvalidSpec
-from ether_broker.limits import Limits
+from ether_broker.mailbox_limits import Limits
 
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"count": "2"}, "limits.count is '2': give a whole number, 0 or more."),
+        ({"mailbox_count": "2"}, "limits.mailbox_count is '2': give a whole number, 0 or more."),
         ({"window": 0}, "limits.window is 0: give a whole number, 1 or more."),
         ({"window": 2.5}, "limits.window is 2.5: give a whole number, 1 or more."),
-        ({"total": True}, "limits.total is True: give a whole number, 1 or more."),
-        ({"memory": -1}, "limits.memory is -1: give a whole number, 0 or more."),
+        ({"total_bytes": True}, "limits.total_bytes is True: give a whole number, 1 or more."),
+        ({"memory_bytes": -1}, "limits.memory_bytes is -1: give a whole number, 0 or more."),
     ],
 )
 def test_a_bound_that_cannot_be_is_refused_by_its_name_with_what_can_be(said: dict[str, Any], told: str) -> None:
@@ -28,4 +28,4 @@ def test_a_bound_that_cannot_be_is_refused_by_its_name_with_what_can_be(said: di
 
 
 def test_the_memory_of_a_broker_may_go_unwatched() -> None:
-    assert Limits(memory=0).agents == Limits().agents
+    assert Limits(memory_bytes=0).most_agents == Limits().most_agents

@@ -9,7 +9,7 @@ from ether_broker.errors import InvalidSpec
 
 __all__ = ["LEAST", "Limits"]
 
-LEAST: Final = {"count": 0, "size": 0, "window": 1, "total": 1, "memory": 0}
+LEAST: Final = {"mailbox_count": 0, "mailbox_bytes": 0, "window": 1, "total_bytes": 1, "memory_bytes": 0}
 """The least that each bound may be."""
 
 
@@ -18,23 +18,23 @@ class Limits:
     """The bounds of each agent's mailbox, and of what the broker keeps in all (G8).
 
     Example:
-        with Runtime(limits=Limits(count=100, size=1 << 20)) as small:  # 100 delegations and 1 MiB for each agent
+        with Runtime(limits=Limits(mailbox_count=100, mailbox_bytes=1 << 20)) as small:  # for each agent
             small.start(Counter)
             assert small.delegate("text.count", {"text": "two words"}).result().ok
 
     Raises:
-        InvalidSpec: a bound is no whole number, 0 or more; 1 or more of `window` and `total`.
+        InvalidSpec: a bound is no whole number, 0 or more; 1 or more of `window` and `total_bytes`.
     """
 
-    count: int = 10_000
+    mailbox_count: int = 10_000
     """Letters that may wait; with 0 the agent takes what its node has credit for, and nothing waits."""
-    size: int = 64 << 20
+    mailbox_bytes: int = 64 << 20
     """Bytes that may wait."""
     window: int = 128
     """Delegations that the agent's node may hold at a time, started or not: its credit."""
-    total: int = 1 << 30
+    total_bytes: int = 1 << 30
     """Bytes of all delegations together that the broker keeps; many agents' mailboxes would have no bound without."""
-    memory: int = 4 << 30
+    memory_bytes: int = 4 << 30
     """Bytes of memory of the broker's process after which the connection that sends most is shut, or the node cut off for
     which most is kept; 0 watches nothing. A broker that is embedded in another process does not watch."""
 
@@ -46,11 +46,11 @@ class Limits:
                 raise InvalidSpec(f"limits.{field.name} is {repr(value)[:40]}: give a whole number, {least} or more.")
 
     @property
-    def backlog(self) -> int:
-        """Bytes that may wait for nodes, or for their acknowledgement, in all: a quarter of `memory`, as libzmq copies them."""
-        return (self.memory or Limits().memory) // 4
+    def backlog_bytes(self) -> int:
+        """Bytes that may wait for nodes, or for their acknowledgement: a quarter of `memory_bytes`, as libzmq copies them."""
+        return (self.memory_bytes or Limits().memory_bytes) // 4
 
     @property
-    def agents(self) -> int:
-        """Agents of all nodes, those that were lost lately among them: one for each 16 KiB of `memory`; it takes a third."""
-        return (self.memory or Limits().memory) >> 14
+    def most_agents(self) -> int:
+        """Agents of all nodes, those lost lately among them: one for each 16 KiB of `memory_bytes`; it takes a third."""
+        return (self.memory_bytes or Limits().memory_bytes) >> 14
