@@ -80,7 +80,7 @@ from ether_broker.timing import Timing
 if TYPE_CHECKING:
     from ether.cluster.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
     from ether.errors import ProcessFailed
-    from ether_actors.restarts.spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+    from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
     from ether_broker.discovery.advert import Advert
     from ether_broker.discovery.browser import discover
 
@@ -113,7 +113,9 @@ _LATER = {
     **dict.fromkeys(("AgentSpec", "Cluster", "ClusterSpec", "NodeSpec"), "ether.cluster"),
     "ProcessFailed": "ether.errors",
     "discover": "ether_broker.discovery.browser",
-    **dict.fromkeys(("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.restarts.spec"),
+    **dict.fromkeys(
+        ("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.restarts.supervisor_spec"
+    ),
 }
 """Names that are imported when first used: not everybody starts processes or supervision trees, or has a network."""
 

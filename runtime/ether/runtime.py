@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ether_actors.agent.composable import ComposableAgent
-    from ether_actors.restarts.spec import SupervisorSpec
+    from ether_actors.restarts.supervisor_spec import SupervisorSpec
     from ether_broker.envelope.fields import DelegationFields
     from ether_broker.envelope.response import Response
     from ether_broker.envelope.views.suggestion import SuggestionRecord

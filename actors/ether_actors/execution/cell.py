@@ -258,7 +258,7 @@ class Cell:
         self._cancel(work)
         return True
 
-    def overdue(self, now: float) -> list[Work]:
+    def hanging(self, now: float) -> list[Work]:
         """Work whose handlers go on too long after its delegation has ended: they hang, or swallow their cancellation."""
         limit = None if self.agent is None else self.agent.hang_limit
         if limit is None or self.state is not CellState.RUNNING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TypeAlias
 
-from ether_actors.restarts.spec import ChildSpec, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 
 __all__ = [
     "Add",

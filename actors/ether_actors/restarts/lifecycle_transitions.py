@@ -9,7 +9,7 @@ from collections import deque
 from itertools import count
 
 from ether_actors.restarts.events import Down, Effect, Exit, Gone, Restarted, SetTimer, StartChild, StopChild
-from ether_actors.restarts.spec import Restart
+from ether_actors.restarts.supervisor_spec import Restart
 from ether_actors.restarts.tree import Child, Lifecycle, Plan, SupervisorState, Worker, walk
 
 __all__ = ["STOPPED", "Transitions"]

@@ -45,7 +45,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.lifecycle_transitions import STOPPED, Transitions
-from ether_actors.restarts.spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Child, Lifecycle, Plan, SupervisorState, TreeStatistics, Worker, make, survey
 from ether_actors.restarts.tree_lookup import accepting, find, find_worker, text
 from ether_broker.errors import InvalidSpec, UsageError

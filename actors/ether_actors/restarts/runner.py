@@ -39,7 +39,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.spec import ChildSpec, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ether_actors.restarts.events import ChildPath, Exit
 from ether_actors.restarts.restart_intensity import RestartIntensity
-from ether_actors.restarts.spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 
 __all__ = [
     "Child",

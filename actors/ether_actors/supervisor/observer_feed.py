@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.schedule import Job
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.tap import Batch, Cursor

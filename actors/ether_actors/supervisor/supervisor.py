@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
+from ether_actors.supervisor.delegations.deadlines import Deadlines
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.overdue import Overdue
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
@@ -34,7 +34,7 @@ from ether_actors.supervisor.observer_feed import ObserverFeed
 from ether_actors.supervisor.recovery import read_history, recover
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ended import REMEMBERED
-from ether_actors.supervisor.state.schedule import Job
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_broker.envelope.ids import NO_ID, new_id, to_text
 from ether_broker.envelope.names import check_names
 from ether_broker.envelope.payload import MAX_PAYLOAD
@@ -141,7 +141,7 @@ class Supervisor:
         self._policy = DelegationPolicy(self.state, delivery, recipients, self._administration, self._replay)
         self._progress = Progress(self.state, delivery)
         self._responses = ResponsePolicy(self.state, delivery, reassignment, self._progress)
-        overdue = Overdue(self.state, delivery, self._administration.late)
+        deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
         self._observer_feed = ObserverFeed(self.state, tap_interval)
@@ -166,7 +166,7 @@ class Supervisor:
         }
         """What takes an envelope of a kind of which the body is read, and charged before that."""
         self.state.schedule.jobs = (
-            self._progress.job, delivery.job, overdue.job, self._membership.job, self._membership.departures.job,
+            self._progress.job, delivery.job, deadlines.job, self._membership.job, self._membership.departures.job,
             self._membership.monitors.job, self.lease_service.job, self._replay.job, self._observer_feed.job,
         )  # fmt: skip
         self._late: float = max(_AWAKE, min(2.0, timing.silence * 2 / 3))

@@ -23,7 +23,7 @@ from ether.runtime import Runtime
 from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.agent.agent import Agent
 from ether_actors.restarts.runner import resolve
-from ether_actors.restarts.spec import ChildSpec, Restart, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, NameTaken, Rejected
 
 if TYPE_CHECKING:

@@ -33,17 +33,17 @@ class HangingHandlers:
 
     def give_up(self, cell: Cell, now: float) -> None:
         """Give up what hangs of an agent, if anything does: the agent has crashed, and its handlers' places are free."""
-        overdue = cell.overdue(now)
-        if not overdue:
+        hanging = cell.hanging(now)
+        if not hanging:
             return
         loop = self._resources.loop
-        is_lost = loop.stands_still and not set(overdue).isdisjoint(cell.in_loop())
-        fresh = [work for work in overdue if not work.is_orphaned]
+        is_lost = loop.stands_still and not set(hanging).isdisjoint(cell.in_loop())
+        fresh = [work for work in hanging if not work.is_orphaned]
         if fresh:  # one crash, however many of an instance's handlers hang
             took = now - fresh[0].cancelled_at
             msg = f"{cell.name} hangs: its handler went on {took:.0f} s after its delegation ended."
             self._crashed(cell, errors.AgentCrash(msg))
-        for work in overdue:
+        for work in hanging:
             cell.abandon(work)
         if is_lost:
             self._lose_loop()

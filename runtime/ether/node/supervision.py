@@ -22,7 +22,7 @@ from ether_broker import errors
 if TYPE_CHECKING:
     from ether_actors.agent.agent import Agent
     from ether_actors.restarts.runner import SupervisionRunner
-    from ether_actors.restarts.spec import SupervisorSpec
+    from ether_actors.restarts.supervisor_spec import SupervisorSpec
 
 __all__ = ["AgentSupervision"]
 
@@ -127,7 +127,7 @@ class AgentSupervision:
     def _adopt(self, cell: Cell) -> SupervisionRunner | None:
         """Give an agent that was started alone its tree; None if it is being stopped for good."""
         from ether_actors.restarts.runner import SupervisionRunner
-        from ether_actors.restarts.spec import ChildSpec, SupervisorSpec
+        from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 
         spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
         runner = SupervisionRunner(spec, self, {cell.name: cell})

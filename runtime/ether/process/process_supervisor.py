@@ -50,7 +50,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.spec import Backoff, ChildSpec, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker import errors
 from ether_broker.errors import EtherError

@@ -28,7 +28,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.spec import Backoff, ChildSpec, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 
 STEADY = Backoff(jitter=0.0)

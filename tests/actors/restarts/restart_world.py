@@ -28,7 +28,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.spec import ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import Closed, Unavailable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ether_actors.restarts.spec import Backoff, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Backoff, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from tests.actors.restarts.restart_shell import children, running, supervisor, waiting
 

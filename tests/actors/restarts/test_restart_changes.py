@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ether_actors.restarts.events import TimerFired
-from ether_actors.restarts.spec import Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Strategy, SupervisorSpec
 from ether_broker.errors import InvalidSpec, Unavailable
 from tests.actors.restarts.restart_shell import STEADY, Shell, child, children, running, supervisor, waiting
 

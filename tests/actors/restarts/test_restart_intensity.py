@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ether_actors.restarts.events import ChildExited, ChildStarted, ChildStopped, Escalate, Exit, TimerFired
-from ether_actors.restarts.spec import Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from tests.actors.restarts.restart_shell import AT_ONCE, STEADY, child, children, running, supervisor
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ether_actors.restarts.events import ChildStartFailed, Exit, StopChild
-from ether_actors.restarts.spec import Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Restart, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import ChildStatistics, Lifecycle
 from ether_broker.errors import Closed, UsageError
 from tests.actors.restarts.restart_shell import Shell, child, children, running, supervisor, waiting

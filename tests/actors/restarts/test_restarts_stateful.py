@@ -16,7 +16,7 @@ from ether_actors.restarts.events import (
     Exit,
     TimerFired,
 )
-from ether_actors.restarts.spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
 from tests.actors.restarts.restart_shell import AT_ONCE, child, running
 from tests.actors.restarts.restart_world import World
 

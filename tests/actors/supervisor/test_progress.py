@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ether_actors.supervisor.delegations.progress import SHARE, UNHEARD, UNSETTLED, WAITING
 from ether_actors.supervisor.state.ledger import State
-from ether_actors.supervisor.state.progress_state import BURST, RATE
+from ether_actors.supervisor.state.progress_limiter import BURST, RATE
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.backlog import GRAIN
@@ -257,7 +257,7 @@ def test_what_waited_for_room_is_passed_on_a_share_a_step_and_who_said_it_pays()
 
 
 def test_what_has_waited_for_its_time_is_passed_on_a_share_a_step(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ether_actors.supervisor.state.progress_state.BURST", 1)
+    monkeypatch.setattr("ether_actors.supervisor.state.progress_limiter.BURST", 1)
     monkeypatch.setattr("ether_actors.supervisor.delegations.progress.BURST", 1)
     bus = Bus()
     d, a = bus.delegator("d"), bus.node("na", *(f"a{agent}" for agent in range(3)))

@@ -8,7 +8,7 @@ import pytest
 from ether import InvalidEndpoint, InvalidSpec, UsageError
 from ether.cluster import Cluster
 from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, name_agents
-from ether_actors.restarts.spec import Restart
+from ether_actors.restarts.supervisor_spec import Restart
 from tests.runtime.agents import Worker
 
 START = "tests.runtime.agents:Worker"

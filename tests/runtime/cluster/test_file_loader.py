@@ -12,7 +12,7 @@ import yaml
 from ether import InvalidEndpoint, InvalidSpec, Limits, Timing
 from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.cluster.file_loader import json_schema, load, of_agents
-from ether_actors.restarts.spec import Restart
+from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.journal.location import default_journal
 from ether_broker.mailbox_limits import LEAST
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.job_schedule import Job, StepShare
 from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, LeaseTable, Released, Withdrawn
 from ether_actors.supervisor.state.ledger import Entry, State
-from ether_actors.supervisor.state.schedule import Job, Share
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.names import MAX_RESOURCE, is_resource
@@ -56,7 +56,7 @@ class LeaseService:
         self._delivery = delivery
         self.leases: Final[LeaseTable] = state.leases
         self.job: Job = Job(state.schedule, self._go_on)
-        self._share = Share(state.schedule, SHARE)
+        self._share = StepShare(state.schedule, SHARE)
         state.ledger.bound = self.leases.bound
         state.ledger.on_left = self._left
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
 from ether_actors.supervisor.state.ledger import Entry, State, owner_of
 from ether_actors.supervisor.state.round_robin import RoundRobin
-from ether_actors.supervisor.state.schedule import OWN, Job, Share
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.response import ErrorInfo
@@ -39,7 +39,7 @@ class Delivery:
         """Agents whose mailboxes have more that has expired than one step ends."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         """Ends both."""
-        self._share = Share(state.schedule, SHARE)
+        self._share = StepShare(state.schedule, SHARE)
         """How much of both this step may still end."""
 
     # -- to specialists ------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry, State
-from ether_actors.supervisor.state.progress_state import BURST, RATE, ProgressState
-from ether_actors.supervisor.state.schedule import Job
+from ether_actors.supervisor.state.progress_limiter import BURST, RATE, ProgressLimiter
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import WAITED
@@ -75,7 +75,7 @@ class Progress:
         """Pass on ACCEPTED or PROGRESS, at once or when there is room, and by then perhaps folded into a newer one."""
         progress = entry.progress
         if progress is None:
-            progress = entry.progress = ProgressState(entry.agent.session, entry.attempt, self._state.now)
+            progress = entry.progress = ProgressLimiter(entry.agent.session, entry.attempt, self._state.now)
         elif progress.attempt != entry.attempt:
             self._fold(progress)
             progress.session, progress.attempt, progress.folded = entry.agent.session, entry.attempt, 0
@@ -176,7 +176,7 @@ class Progress:
             return False
         return session.progress_unsettled < UNSETTLED
 
-    def _may_pass(self, entry: Entry, progress: ProgressState) -> bool:
+    def _may_pass(self, entry: Entry, progress: ProgressLimiter) -> bool:
         now = self._state.now
         progress.left = min(float(BURST), progress.left + (now - progress.at) * RATE)
         progress.at = now
@@ -186,7 +186,7 @@ class Progress:
             and self._has_room((entry.asking_session, True))
         )
 
-    def _pass(self, entry: Entry, progress: ProgressState, envelope: bytes) -> None:
+    def _pass(self, entry: Entry, progress: ProgressLimiter, envelope: bytes) -> None:
         state, session, size = self._state, progress.session, len(envelope)
         header = read_header(envelope)
         folded = progress.folded + _folded_before(header)
@@ -200,7 +200,7 @@ class Progress:
         self._delivery.forward(entry, envelope)
         state.passing.append(envelope)
 
-    def _hold(self, entry: Entry, progress: ProgressState, envelope: bytes) -> None:
+    def _hold(self, entry: Entry, progress: ProgressLimiter, envelope: bytes) -> None:
         """Let it wait in the place of what waits."""
         self._fold(progress)
         progress.session.progress_waiting += len(envelope)
@@ -210,7 +210,7 @@ class Progress:
         elif not progress.is_due:
             self._wait(entry, progress)
 
-    def _fold(self, progress: ProgressState) -> None:
+    def _fold(self, progress: ProgressLimiter) -> None:
         """Drop what waits, if anything does: it counts as a part of what comes next."""
         if not progress.envelope:
             return
@@ -221,12 +221,12 @@ class Progress:
             progress.session.node, "progress_folded", "it tells more than is passed on"
         )
 
-    def _release(self, entry: Entry, progress: ProgressState) -> None:
+    def _release(self, entry: Entry, progress: ProgressLimiter) -> None:
         envelope, progress.envelope = progress.envelope, b""
         progress.session.progress_waiting -= len(envelope)
         self._pass(entry, progress, envelope)
 
-    def _wait(self, entry: Entry, progress: ProgressState) -> None:
+    def _wait(self, entry: Entry, progress: ProgressLimiter) -> None:
         """Have it looked at again: in its time, or when the node for which it waits has room, or is back, or given up."""
         progress.is_due = True
         if progress.left <= 0:

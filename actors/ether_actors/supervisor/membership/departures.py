@@ -13,7 +13,7 @@ from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.quota import let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.schedule import OWN, Job, Share
+from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
 from ether_broker.transport.cost import HOLDERS_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope
@@ -67,7 +67,7 @@ class Departures:
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
-        self._share = Share(state.schedule, SHARE)
+        self._share = StepShare(state.schedule, SHARE)
         self.remembered = LostAgents(state)
         """Agents of lost nodes whose work has been ruled on."""
 

@@ -14,8 +14,8 @@ from ether_actors.supervisor.membership.registering import Registering
 from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
-from ether_actors.supervisor.state.schedule import Job
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
 from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_topic
@@ -183,7 +183,7 @@ class Membership:
                     state.session_table.close(session, "it left")
             for session in state.session_table.expire(state.now):
                 self._lost(session)
-            for session, was_back in self._reconnection.overdue():
+            for session, was_back in self._reconnection.unreturned():
                 if was_back:
                     self.departures.left_behind(session)
                 else:

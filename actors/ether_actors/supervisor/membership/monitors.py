@@ -9,7 +9,7 @@ from typing import Final
 from ether_actors.supervisor.registry.quota import check_monitor
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.schedule import Job
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack

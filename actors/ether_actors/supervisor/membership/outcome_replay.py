@@ -12,8 +12,8 @@ from typing import Final
 
 from ether_actors.supervisor.registry.quota import MOST_HELD
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
-from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch

@@ -83,7 +83,7 @@ class Reconnection:
         self._later = {digest: max(until + seconds, earliest) for digest, until in self._later.items()}
         self._back = deque((max(until + seconds, earliest), session) for until, session in self._back)
 
-    def overdue(self) -> list[tuple[Session, bool]]:
+    def unreturned(self) -> list[tuple[Session, bool]]:
         """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
         now = self._state.now
         while self._back and self._back[0][0] <= now:
@@ -94,14 +94,14 @@ class Reconnection:
         if self._until is None:
             self._until = now + self._reclaim
         missing = [session for key, session in self._expected.items() if now >= self._later.get(key, self._until)]
-        overdue = []
+        unreturned = []
         for session in missing:
             del self._expected[session.digest]
             was_back = self._later.pop(session.digest, None) is not None
             session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             self._give_up(session)
-            overdue.append((session, was_back))
-        return overdue
+            unreturned.append((session, was_back))
+        return unreturned
 
     def _give_up(self, session: Session) -> None:
         """Let what waits for a node go on without it."""

@@ -8,9 +8,9 @@ from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ids_ahead import IdsAhead
+from ether_actors.supervisor.state.job_schedule import JobSchedule
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
-from ether_actors.supervisor.state.schedule import Schedule
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import Manifest
@@ -95,7 +95,7 @@ class BrokerState:
         """The number below which the journal can be read."""
         self.unwritten: int = 0
         """Bytes that the journal was given and has not committed, with what each step takes beside them."""
-        self.schedule: Schedule = Schedule(journal)
+        self.schedule: JobSchedule = JobSchedule(journal)
         """What the broker does of its own accord."""
         self.make_id = make_id
         self.passing: list[bytes] = []

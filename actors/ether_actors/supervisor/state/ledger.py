@@ -13,7 +13,7 @@ from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
-    from ether_actors.supervisor.state.progress_state import ProgressState
+    from ether_actors.supervisor.state.progress_limiter import ProgressLimiter
     from ether_broker.transport.session import Session
     from ether_broker.wire.frame import Header
 
@@ -68,7 +68,7 @@ class Entry:
     idempotent: bool
     pinned: bool
     """Whether nobody else may have it: the delegator named the agent, without FALLTHROUGH."""
-    progress: ProgressState | None
+    progress: ProgressLimiter | None
     """What it may still tell of itself, once it has told something."""
     parent: Entry | None
     """The open delegation whose handler made this one; it ends this one with itself. None for a root, and after the end."""

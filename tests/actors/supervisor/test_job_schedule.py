@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ether_actors.supervisor.state.schedule import OWN, Job, Schedule, Share
+from ether_actors.supervisor.state.job_schedule import OWN, Job, JobSchedule, StepShare
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.memory.journal import MemoryJournal
 
 
-def schedule_of(*runs: Any, most: float = inf) -> tuple[Schedule, list[Job]]:
-    schedule = Schedule(MemoryJournal())
+def schedule_of(*runs: Any, most: float = inf) -> tuple[JobSchedule, list[Job]]:
+    schedule = JobSchedule(MemoryJournal())
     jobs = [Job(schedule, run, most=most) for run in runs]
     schedule.jobs = jobs
     schedule.run(0.0, [])
@@ -83,7 +83,7 @@ def test_what_is_deferred_runs_with_the_next_step_and_causes_none() -> None:
 
 def test_what_a_step_spends_its_end_gives_back_and_a_job_has_half_of_it_at_least() -> None:
     schedule, _ = schedule_of(lambda: inf)
-    share = Share(schedule, 8)
+    share = StepShare(schedule, 8)
     share.spend(7)
     share.keep_half()
     assert share.left == 4

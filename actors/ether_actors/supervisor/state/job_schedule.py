@@ -1,7 +1,7 @@
 """The schedule of the supervisor's own work: one place that a step asks for all that is due. Sans-IO.
 
-A part of the supervisor wakes its job; a step compares one time, `Schedule.next`, and runs what is due in a fixed order. Each
-job does a share of its work, and wakes itself for the next, or pauses until the journal has committed what it added.
+A part of the supervisor wakes its job; a step compares one time, `JobSchedule.next`, and runs what is due in a fixed order.
+Each job does a share of its work, and wakes itself for the next, or pauses until the journal has committed what it added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ether_broker.journal.journal import Journal
 
-__all__ = ["OWN", "Job", "Schedule", "Share"]
+__all__ = ["OWN", "Job", "JobSchedule", "StepShare"]
 
 OWN: Final = 64
 """Envelopes that a job adds before those are in the journal: others' outcomes wait behind them."""
@@ -30,7 +30,7 @@ class Job:
 
     __slots__ = ("_most", "_schedule", "at", "run", "unwritten")
 
-    def __init__(self, schedule: Schedule, run: Callable[[], float], *, most: float = inf) -> None:
+    def __init__(self, schedule: JobSchedule, run: Callable[[], float], *, most: float = inf) -> None:
         self._schedule = schedule
         self.run: Callable[[], float] = run
         self._most = most
@@ -59,7 +59,7 @@ class Job:
         return self.unwritten > self._most and self._schedule.journal.trouble is None
 
 
-class Share:
+class StepShare:
     """A bound on the work that one step does for a part of the supervisor.
 
     Beside what peers cause, at least half of it is left to the part's own job.
@@ -71,7 +71,7 @@ class Share:
 
     __slots__ = ("_schedule", "left", "most")
 
-    def __init__(self, schedule: Schedule, most: int) -> None:
+    def __init__(self, schedule: JobSchedule, most: int) -> None:
         self._schedule = schedule
         self.most: int = most
         self.left: int = most
@@ -87,7 +87,7 @@ class Share:
         self.left = max(self.left, self.most // 2)
 
 
-class Schedule:
+class JobSchedule:
     """The jobs of one supervisor.
 
     Args:
@@ -106,7 +106,7 @@ class Schedule:
         """Those that wait for a step."""
         self.added: list[tuple[Job, int]] = []
         """Which have added envelopes that the journal was not given yet, and how many."""
-        self.spent: dict[Share, None] = {}
+        self.spent: dict[StepShare, None] = {}
         """Those that are not whole."""
 
     def run(self, now: float, passing: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The progress of one delegation at the broker, limited in rate."""
+"""The limiter of how much progress one delegation may tell a second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ether_broker.transport.session import Session
 
-__all__ = ["BURST", "RATE", "ProgressState"]
+__all__ = ["BURST", "RATE", "ProgressLimiter"]
 
 BURST: Final = 1_024
 """Points of progress that a delegation may tell at once. A response is one point, and one for each 4 KiB."""
@@ -16,8 +16,8 @@ RATE: Final = 256.0
 """Points that it may tell a second."""
 
 
-class ProgressState:
-    """The progress of one delegation at the broker: what it may still tell, and what waits to be sent."""
+class ProgressLimiter:
+    """A limiter of the progress of one delegation: what it may still tell, and what waits to be sent."""
 
     __slots__ = ("at", "attempt", "envelope", "folded", "is_due", "left", "line", "session")
 

@@ -7,12 +7,12 @@ from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry, State, owner_of
 from ether_actors.supervisor.state.round_robin import RoundRobin
-from ether_actors.supervisor.state.schedule import Job
 from ether_broker.envelope.status import Status
 
-__all__ = ["Overdue"]
+__all__ = ["Deadlines"]
 
 _NOTICED: Final = 4_096
 """Passed deadlines that one step takes from the timing wheel."""
@@ -24,8 +24,8 @@ _BEHIND: Final = 4
 """Endings of a step while the journal is behind; owners of whom nothing waited go first."""
 
 
-class Overdue:
-    """The delegations whose deadline has passed and that have not been ended yet.
+class Deadlines:
+    """The part of the supervisor that ends the delegations whose deadline has passed.
 
     Args:
         end_question: ends a delegation of `ether.*`.
@@ -42,11 +42,11 @@ class Overdue:
 
     def _end(self) -> float:
         """End a share of what has passed its deadline."""
-        state, job, overdue = self._state, self.job, self._waiting
+        state, job, passed = self._state, self.job, self._waiting
         for entry in state.ledger.deadlines.due(state.now, _NOTICED):
-            overdue.put(owner_of(entry), entry)
+            passed.put(owner_of(entry), entry)
         is_ahead = job.unwritten > _UNWRITTEN and state.journal.trouble is None
-        for entry in overdue.take(_BEHIND if is_ahead else None):
+        for entry in passed.take(_BEHIND if is_ahead else None):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
             if entry.agent is state.bus:
@@ -56,8 +56,8 @@ class Overdue:
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {state.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
-        if overdue.owners and not is_ahead:
+        if passed.owners and not is_ahead:
             return 0.0
-        if overdue.owners:
+        if passed.owners:
             job.pause()
         return state.ledger.deadlines.next()
