@@ -1,4 +1,4 @@
-"""What tests of several floors share: bounded waits, fresh interpreters, and finding a run's processes."""
+"""What tests of several layers share: bounded waits, fresh interpreters, and finding a run's processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
-SOURCE_ROOTS: Final = tuple(REPOSITORY / floor for floor in ("runtime", "actors", "broker"))
+SOURCE_ROOTS: Final = tuple(REPOSITORY / layer for layer in ("runtime", "actors", "broker"))
 
 _POLL = 0.005
 _LOOK = 0.01

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import REPOSITORY
 
-FLOORS: Final = ("broker/ether_broker", "actors/ether_actors", "runtime/ether")
+LAYERS: Final = ("broker/ether_broker", "actors/ether_actors", "runtime/ether")
 OUTLET: Final = {"runtime/ether/text_io/terminal.py", "runtime/ether/text_io/console.py"}
 PIPES: Final = {
     "actors/ether_actors/supervisor/journal/checkpoint_process.py": "a child process hands its parent bytes",
@@ -54,7 +54,7 @@ def ways_out(tree: ast.AST) -> Iterator[str]:
 
 def test_nobody_prints_but_the_outlet() -> None:
     found = {}
-    for path in (path for floor in FLOORS for path in (REPOSITORY / floor).rglob("*.py")):
+    for path in (path for layer in LAYERS for path in (REPOSITORY / layer).rglob("*.py")):
         name = str(path.relative_to(REPOSITORY))
         if name not in OUTLET and name not in PIPES and (ways := list(ways_out(ast.parse(path.read_text())))):
             found[name] = ways

@@ -1,4 +1,4 @@
-"""The middle floor of Ether: who acts.
+"""The middle layer of Ether: who acts.
 
     supervisor/    the actor that holds every delegation to its contract, and all that it keeps
     restarts/      OTP's supervision trees as a state machine, and the runner of what it decides
@@ -8,6 +8,6 @@
     task/          one delegation at its two ends: task, handle, budget, lease
     threads/       the pool of threads and the event loop
 
-A room imports those below it, and the floor below, `ether_broker`. Nothing here opens a socket or knows of processes; users
+A package imports those below it, and the layer below, `ether_broker`. Nothing here opens a socket or knows of processes; users
 import from `ether`.
 """

@@ -1,4 +1,4 @@
-"""The ground floor of Ether: what travels between agents, and how.
+"""The bottom layer of Ether: what travels between agents, and how.
 
     discovery/     brokers on the local network
     transport/     sessions, channels, who may send how much; zeromq/ has the sockets
@@ -8,5 +8,5 @@
     encoding/      msgpack with limits, containers that do not change
     security/      keys, identities, access lists
 
-A room imports those below it. Nothing here knows of actors or agents' code; users import from `ether`.
+A package imports those below it. Nothing here knows of actors or agents' code; users import from `ether`.
 """

@@ -1,4 +1,4 @@
-"""The errors of the top floor.
+"""The errors of the top layer.
 
     EtherError
     └── Unavailable

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-if __name__ == "__main__":  # the three floors, in a plain checkout
+if __name__ == "__main__":  # the three layers, in a plain checkout
     root = Path(__file__).resolve().parents[2]
-    sys.path[:0] = [str(root / floor) for floor in ("runtime", "actors", "broker")]
+    sys.path[:0] = [str(root / layer) for layer in ("runtime", "actors", "broker")]
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants.hunt import MOST, hunt

@@ -1,5 +1,5 @@
 """Agents: the classes that users subclass, their capabilities and inboxes.
 
-May import: `task`, `threads`, the floor below.
-Used by: `execution`, `restarts`, the floor above.
+May import: `task`, `threads`, the layer below.
+Used by: `execution`, `restarts`, the layer above.
 """

@@ -10,6 +10,6 @@
                ──► registry/            which agents there are, and which of them gets a delegation
 
 May import: `supervisor.capabilities`, `supervisor.delegations`, `supervisor.journal`, `supervisor.membership`,
-`supervisor.registry`, `supervisor.state`, the floor below.
-Used by: the floor above.
+`supervisor.registry`, `supervisor.state`, the layer below.
+Used by: the layer above.
 """

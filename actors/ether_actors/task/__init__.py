@@ -1,5 +1,5 @@
 """One delegation at its two ends: the task of a handler with its budget and leases, and the handle of a delegator.
 
-May import: the floor below.
-Used by: `agent`, `execution`, the floor above.
+May import: the layer below.
+Used by: `agent`, `execution`, the layer above.
 """

@@ -11,5 +11,5 @@ From the bottom up:
     locate       all of it: from a name to an address that takes connections
 
 May import: `envelope`, `errors`, `name_hint`, `transport`.
-Used by: the floors above.
+Used by: the layers above.
 """

@@ -2,5 +2,5 @@
 
 May import: `encoding`, `errors`, `name_hint`.
 Used by: `discovery`, `envelope.views`, `journal`, `journal.memory`, `journal.sqlite`, `transport`, `transport.zeromq`,
-`wire`, the floors above.
+`wire`, the layers above.
 """

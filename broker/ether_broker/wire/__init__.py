@@ -2,5 +2,5 @@
 
 May import: `encoding`, `envelope`, `envelope.views`, `errors`.
 Used by: `journal`, `journal.memory`, `journal.sqlite`, `tap`, `transport`, `transport.memory`, `transport.zeromq`, the
-floors above.
+layers above.
 """

@@ -9,6 +9,6 @@
 
 Nothing here needs a bus: a journal is read where it lies, also while a broker writes it.
 
-May import: the floors below.
+May import: the layers below.
 Used by: `cli.journal`.
 """

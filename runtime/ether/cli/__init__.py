@@ -11,7 +11,7 @@
 typer and rich are imported here only, and rich only where something is drawn.
 
 May import: `cli.bus`, `cli.common`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`, `text_io`, `version`, the
-floors below.
+layers below.
 Used by: none.
 """
 

@@ -2,7 +2,7 @@
 
 Users import from `ether` or from here.
 
-May import: `errors`, `node`, `process`, `runtime`, `text_io`, `version`, the floors below.
+May import: `errors`, `node`, `process`, `runtime`, `text_io`, `version`, the layers below.
 Used by: `ether`, `cli.bus`, `cli.common`, `cli.setup`, `lab.bench.roles`, `lab.soak`, `lab.torture`, `review`.
 """
 

@@ -2,6 +2,6 @@
 
 What each of them is asked for is a `Settings`, what each found is a `Report`, and one renderer draws it.
 
-May import: the floors below.
+May import: the layers below.
 Used by: `cli.tools`, `lab.bench`, `lab.soak`, `lab.torture`, `lab.torture.checker`.
 """

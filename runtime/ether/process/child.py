@@ -19,7 +19,7 @@ from ether_broker.envelope.payload import pack
 
 __all__ = ["Process", "describe_exit"]
 
-_FLOORS: Final = ("ether", "ether_actors", "ether_broker")
+_LAYERS: Final = ("ether", "ether_actors", "ether_broker")
 _READ: Final = 1 << 16
 
 
@@ -135,8 +135,8 @@ def _environment() -> dict[str, str]:
     """Ours, with the way to this very Ether where that is no installed one; agents' modules come with the request."""
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     roots: dict[str, None] = {}
-    for floor in _FLOORS:
-        file = importlib.import_module(floor).__file__
+    for layer in _LAYERS:
+        file = importlib.import_module(layer).__file__
         assert file is not None
         root = str(Path(file).parents[1])
         if root not in installed:

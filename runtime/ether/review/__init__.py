@@ -10,7 +10,7 @@ General layout, from the bottom up:
     bus                a cluster, or everything in this process
     job                all of it in order, with exit codes
 
-May import: `cluster`, `review.scout`, `review.scout.files`, `review.scout.findings`, `runtime`, `text_io`, the floors
+May import: `cluster`, `review.scout`, `review.scout.files`, `review.scout.findings`, `runtime`, `text_io`, the layers
 below.
 Used by: `cli.tools`.
 """

@@ -16,7 +16,7 @@
 
 docs/testing.md shows them at work.
 
-May import: `node`, `runtime`, the floors below.
+May import: `node`, `runtime`, the layers below.
 Used by: none.
 """
 

@@ -1,5 +1,5 @@
 """Text in and out: what a terminal is shown, files that a user names, warnings.
 
-May import: the floors below.
+May import: the layers below.
 Used by: `cli`, `cli.bus`, `cli.common`, `cli.journal`, `cli.top`, `cluster`, `node`, `process`, `review`, `runtime`.
 """

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-if __name__ == "__main__":  # the three floors, in a plain checkout
+if __name__ == "__main__":  # the three layers, in a plain checkout
     root = Path(__file__).resolve().parents[3]
-    sys.path[:0] = [str(root / floor) for floor in ("runtime", "actors", "broker")]
+    sys.path[:0] = [str(root / layer) for layer in ("runtime", "actors", "broker")]
 
 from tests.simulation.small_world.relations import relations
 from tests.simulation.small_world.walk import Walk, walk

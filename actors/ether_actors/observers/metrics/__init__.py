@@ -6,6 +6,6 @@
                          ──► definitions                     what each metric means, and its target
             ──► prometheus                                   the same as text for Prometheus
 
-May import: `observers`, the floor below.
-Used by: the floor above.
+May import: `observers`, the layer below.
+Used by: the layer above.
 """

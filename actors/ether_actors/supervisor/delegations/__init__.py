@@ -1,5 +1,5 @@
 """Recipients, delivery, rejection and reassignment of delegations, their responses, progress and deadlines. Sans-IO.
 
-May import: `supervisor.registry`, `supervisor.state`, the floor below.
+May import: `supervisor.registry`, `supervisor.state`, the layer below.
 Used by: `supervisor`, `supervisor.capabilities`, `supervisor.journal`, `supervisor.membership`.
 """

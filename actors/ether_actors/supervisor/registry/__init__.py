@@ -1,6 +1,6 @@
 """The registry: which agents there are, what they can do, and which of them gets a delegation. Sans-IO.
 
-May import: the floor below.
+May import: the layer below.
 Used by: `supervisor`, `supervisor.capabilities`, `supervisor.delegations`, `supervisor.membership`, `supervisor.state`,
-the floor above.
+the layer above.
 """

@@ -1,6 +1,6 @@
 """The broker's state: open delegations, endings, leases and deadlines. Sans-IO.
 
-May import: `supervisor.registry`, the floor below.
+May import: `supervisor.registry`, the layer below.
 Used by: `supervisor`, `supervisor.capabilities`, `supervisor.delegations`, `supervisor.journal`,
 `supervisor.membership`.
 """

@@ -1,5 +1,5 @@
 """The transport in memory: frames as on a socket, that move when they are told to. No sockets, no threads.
 
 May import: `clock`, `errors`, `timing`, `transport`, `wire`.
-Used by: the floors above.
+Used by: the layers above.
 """

@@ -1,5 +1,5 @@
 """Commands that run a bus or ask it for something.
 
-May import: `cli.common`, `cluster`, `dead_letter`, `runtime`, `text_io`, the floors below.
+May import: `cli.common`, `cluster`, `dead_letter`, `runtime`, `text_io`, the layers below.
 Used by: `cli`.
 """

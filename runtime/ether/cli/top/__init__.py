@@ -1,5 +1,5 @@
 """`ether top`: sampling, rates, the screen.
 
-May import: `cli.common`, `runtime`, `text_io`, the floors below.
+May import: `cli.common`, `runtime`, `text_io`, the layers below.
 Used by: `cli`.
 """

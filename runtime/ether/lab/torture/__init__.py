@@ -9,6 +9,6 @@ After Jepsen: clients write down what they asked and what they were told, as it 
 *failed*; what must hold is decided afterwards, by code that shares no state with the bus.
 
 May import: `cluster`, `lab`, `lab.harness`, `lab.torture.checker`, `lab.torture.history`, `process`, `runtime`, the
-floors below.
+layers below.
 Used by: `cli.tools`, `lab.torture.checker`, `lab.torture.history`.
 """

@@ -13,7 +13,7 @@ General layout, from the bottom up:
 
 Nothing analysed is ever imported or run, and no file of settings of it is read.
 
-May import: `review.scout.files`, `review.scout.findings`, `review.scout.passes`, `review.scout.python`, the floors
+May import: `review.scout.files`, `review.scout.findings`, `review.scout.passes`, `review.scout.python`, the layers
 below.
 Used by: `cli.tools`, `review`, `review.scout.passes`.
 """

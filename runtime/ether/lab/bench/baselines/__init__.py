@@ -2,6 +2,6 @@
 
 `lab.bench` finds them by name.
 
-May import: `lab.harness`, the floors below.
+May import: `lab.harness`, the layers below.
 Used by: `lab.bench`.
 """

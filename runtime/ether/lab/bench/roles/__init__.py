@@ -2,6 +2,6 @@
 
 `lab.harness.peer_main` finds them by name.
 
-May import: `cluster`, `lab.harness`, `node`, `runtime`, the floors below.
+May import: `cluster`, `lab.harness`, `node`, `runtime`, the layers below.
 Used by: none.
 """

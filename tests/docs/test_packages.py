@@ -1,4 +1,4 @@
-"""The folders of the three floors: docs/design.md's list of them, and what each says of its imports."""
+"""The folders of the three layers: docs/design.md's list of them, and what each says of its imports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.support import REPOSITORY
 
 ROOTS: Final = ("runtime/ether", "actors/ether_actors", "broker/ether_broker")
 TESTS: Final = {Path(root).name: REPOSITORY / "tests" / Path(root).parent for root in ROOTS}
-OTHER_FLOORS: Final = {
-    "ether": ("the floors below", ""),
-    "ether_actors": ("the floor below", "the floor above"),
-    "ether_broker": ("", "the floors above"),
+OTHER_LAYERS: Final = {
+    "ether": ("the layers below", ""),
+    "ether_actors": ("the layer below", "the layer above"),
+    "ether_broker": ("", "the layers above"),
 }
 
 
@@ -46,35 +46,37 @@ def imported(source: Source) -> Iterator[str]:
                 yield name
 
 
-def room_of(module: str) -> str:
-    """The folder that a module is in; one that stands beside the folders of a floor is a room of its own."""
+def package_of(module: str) -> str:
+    """The folder that a module is in; one that stands beside the folders of a layer counts as a package of its own."""
     folder = module.rpartition(".")[0]
     return module if sources()[module].path.name == "__init__.py" or "." not in folder else folder
 
 
 @functools.cache
 def imports() -> frozenset[tuple[str, str]]:
-    """Each pair of rooms of which the first imports the second."""
-    pairs = ((room_of(module), room_of(name)) for module, source in sources().items() for name in imported(source))
+    """Each pair of packages of which the first imports the second."""
+    pairs = (
+        (package_of(module), package_of(name)) for module, source in sources().items() for name in imported(source)
+    )
     return frozenset((one, other) for one, other in pairs if one != other)
 
 
-def listed(rooms: set[str], floor: str, other_floors: str) -> str:
-    """Rooms as a docstring lists them.
+def listed(packages: set[str], layer: str, other_layers: str) -> str:
+    """Packages as a docstring lists them.
 
-    Those of its own floor in the order of their names, each without the folders inside it; then other floors as a whole.
+    Those of its own layer in the order of their names, each without the folders inside it; then other layers as a whole.
     """
-    own = sorted(room for room in rooms if room.partition(".")[0] == floor)
-    names = [f"`{room.removeprefix(f'{floor}.')}`" for room in own]
-    return ", ".join([*names, other_floors] if len(own) < len(rooms) else names) or "none"
+    own = sorted(package for package in packages if package.partition(".")[0] == layer)
+    names = [f"`{package.removeprefix(f'{layer}.')}`" for package in own]
+    return ", ".join([*names, other_layers] if len(own) < len(packages) else names) or "none"
 
 
 def rule_of(folder: str) -> str:
     """The last paragraph of a folder's docstring, as its imports are."""
-    floor = folder.partition(".")[0]
-    below, above = OTHER_FLOORS[floor]
-    may = listed({other for one, other in imports() if one == folder}, floor, below)
-    used = listed({one for one, other in imports() if other == folder}, floor, above)
+    layer = folder.partition(".")[0]
+    below, above = OTHER_LAYERS[layer]
+    may = listed({other for one, other in imports() if one == folder}, layer, below)
+    used = listed({one for one, other in imports() if other == folder}, layer, above)
     return f"May import: {may}. Used by: {used}."
 
 
@@ -85,23 +87,23 @@ def test_each_folder_of_code_is_a_package_that_says_what_lives_there() -> None:
 
 
 def test_the_design_lists_each_folder_and_nothing_else_in_the_words_of_its_docstring() -> None:
-    rooms = DESIGN.read_text().partition(BEGIN)[0]  # the glossary has modules too
-    rows = re.findall(r"^\| `(ether[\w.]+)` \| (.+) \|$", rooms, re.MULTILINE)
+    packages = DESIGN.read_text().partition(BEGIN)[0]  # the glossary has modules too
+    rows = re.findall(r"^\| `(ether[\w.]+)` \| (.+) \|$", packages, re.MULTILINE)
     assert dict(rows) == {folder: docstring.splitlines()[0] for folder, docstring in folders().items()}
 
 
-def test_the_design_lists_the_rooms_to_come_as_the_layers_of_import_linter_do() -> None:
+def test_the_design_lists_the_planned_packages_as_the_layers_of_import_linter_do() -> None:
     linted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = " ".join(layer for contract in linted for layer in contract.get("layers", ()))
-    table = DESIGN.read_text().partition("| room to come |")[2].partition("\n\n")[0]
-    to_come = [room for room in re.findall(r"\((\w+)\)", layers) if f"ether.{room}" not in folders()]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == to_come
+    table = DESIGN.read_text().partition("| planned package |")[2].partition("\n\n")[0]
+    planned = [package for package in re.findall(r"\((\w+)\)", layers) if f"ether.{package}" not in folders()]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == planned
 
 
-def test_the_tests_of_each_room_stand_in_a_folder_of_its_name() -> None:
-    rooms = [room.split(".") for room in folders() if room.count(".") == 1]
-    places = {room: [TESTS[floor] / room, REPOSITORY / "tests" / room] for floor, room in rooms}
-    assert [room for room, ways in places.items() if not any(place.is_dir() for place in ways)] == []
+def test_the_tests_of_each_package_stand_in_a_folder_of_its_name() -> None:
+    packages = [package.split(".") for package in folders() if package.count(".") == 1]
+    places = {package: [TESTS[layer] / package, REPOSITORY / "tests" / package] for layer, package in packages}
+    assert [package for package, ways in places.items() if not any(place.is_dir() for place in ways)] == []
 
 
 def test_each_folder_imports_what_it_says_and_is_used_by_whom_it_says_and_by_nobody_else() -> None:
