@@ -59,7 +59,7 @@ def main() -> None:
             end(0)
         freeze_what_survives()
         parent_link.ready(endpoint=host.endpoint)
-        watch = MemoryLimit(host.endpoint, request["limits"]["memory"], host.refusals.note, host.backlog)
+        watch = MemoryLimit(host.endpoint, request["limits"]["memory_bytes"], host.refusals.note, host.backlog)
         code = _serve(stopping, host.supervisor, request["drain"])
         host.stop()
         watch.close()
