@@ -79,9 +79,11 @@ class DelegationPolicy:
 
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
-        state = self._state
+        state, ended = self._state, self._state.ended
         request_id = header.request_id
-        may_be_known = state.ledger.get(request_id) is not None or state.ended.may_know(request_id)
+        may_be_known = (
+            state.ledger.get(request_id) is not None or ended.may_know(request_id) or request_id in ended.uncollected
+        )
         is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return
@@ -131,7 +133,7 @@ class DelegationPolicy:
             self._state.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
-    def _came_before(  # noqa: C901  each way to know of it
+    def _came_before(  # noqa: C901, PLR0912  each way to know of it
         self, session: Session, header: Header, envelope: bytes
     ) -> bool | None:  # fmt: skip
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2).
@@ -150,6 +152,10 @@ class DelegationPolicy:
                 self._replay.go_on(session, request_id)
         elif self._is_free(header):
             return None
+        elif request_id in state.ended.uncollected and request_id not in state.ended:
+            first = state.ended.uncollected[request_id][0]  # it was refused outside the journal, and does not know yet
+            if first == header.source:
+                return False
         elif request_id in state.ended or state.journal.trouble is None:
             outcome = state.outcome(request_id)
             session.input.spend(LOOK_UP)
@@ -203,8 +209,7 @@ class DelegationPolicy:
             raise forged(header)
         if header.request_id > state.ids_ahead.near and not state.ids_ahead.takes(header.request_id, state.wall):
             raise id_ahead(header, state.wall)
-        unheard = state.ended.uncollected.get(header.request_id)
-        if unheard is not None and unheard[0] == header.source:  # it was refused outside the journal, unheard
+        if header.request_id in state.ended.uncollected:  # it was refused outside the journal, unheard
             state.ended.collected(header.request_id)
             state.event("outcomes_collected", outcomes=[header.request_id])
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):

@@ -10,7 +10,8 @@ says. A node has one on which it listens and says HELLO, and one on which it tal
       |<- outgoing() frames ------|<-------- release(ticket) ----------| the journal has committed it
       |-- unreachable(addr.) ---->| lost sessions: expire() ---------->| ends their work
 
-What a step sends, and the acknowledgement of what caused it, leave when the journal has committed the step (G2).
+What a step sends, and the acknowledgement of what caused it, leave when the journal has committed the step (G2);
+while it cannot be written, several steps leave together, with the last of them.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ _MOST_SAID: Final = 1_000
 """Characters of a refusal that a peer is told."""
 _MOST_ERRORS: Final = 1_000
 """Refusals that wait to leave, of all peers."""
+_JOINED_SHIFT: Final = 2
+"""While the journal cannot be written, a quarter as many steps leave together as groups of them wait."""
+_MOST_SEALED: Final = 256
+"""Groups of steps that wait then; what follows joins the last."""
 
 
 class SessionTable:
@@ -82,7 +87,7 @@ class SessionTable:
         self._order: SortedKeys[str] = SortedKeys()
         self._ready: dict[Address, Session] = {}
         self._touched: dict[Address, Session] = {}
-        self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]]]] = deque()
+        self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]], int]] = deque()
         """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
         self._gone: list[Session] = []
         self.lost: list[Session] = []
@@ -150,11 +155,18 @@ class SessionTable:
                 return
             channel.received = number
         self.turns.put(queue, address, number, message)
-        if self.turns.size > MOST_WAITING and (shed := self.turns.shed()) is not None:
+        if self.turns.size > MOST_WAITING:
+            self._shed()
+
+    def _shed(self) -> None:
+        """Let the longest queues lose what came last until no more waits than may; what is numbered comes again."""
+        while (shed := self.turns.shed()) is not None:
             longest, first = shed[0].session, shed[1]
-            if longest is not None and first:
-                longest.channel.received = first - 1
             self.refusals.note(longest.node if longest else "", "input_full", "more waits in all than may")
+            if longest is not None and first is None:
+                self.close(longest, "it has sent the most of all that waits, and what it sent is held")
+            elif longest is not None and first:
+                longest.channel.received = first - 1
 
     def _is_heard(self, session: Session, of_session: int, number: int, acknowledged: int) -> bool:
         """Whether a frame is of this session: then it is a sign of life, and what it acknowledges counts."""
@@ -297,8 +309,9 @@ class SessionTable:
 
         Args:
             ticket: of the last step that the journal was given.
-            joins: whether this step is to leave together with the last one that waits, as while the journal cannot be written:
-                so few are there to be looked through, however long that lasts.
+            joins: whether this step may leave together with earlier ones, as while the journal cannot be written: the more
+                groups wait, the more steps join one. So few are there to be looked through, however long that lasts, and
+                what is durable leaves soon.
         """
         for session, number in self.turns.handled.items():
             session.handled = number
@@ -306,11 +319,14 @@ class SessionTable:
         self.turns.handled.clear()
         if not self._touched:
             return
-        if not self._sealed or (self._sealed[-1][0] != ticket and not joins):
-            self._sealed.append((ticket, {}))
-        elif joins:
-            self._sealed[-1] = ticket, self._sealed[-1][1]
-        waiting = self._sealed[-1][1]
+        sealed = self._sealed
+        last, waiting, first = sealed[-1] if sealed else (-1, {}, -1)
+        if last != ticket:
+            if joins and (ticket - first < len(sealed) >> _JOINED_SHIFT or len(sealed) >= _MOST_SEALED):
+                sealed[-1] = ticket, waiting, first
+            else:
+                waiting = {}
+                sealed.append((ticket, waiting, ticket))
         for session in self._touched.values():
             if session.lost:
                 continue  # `unacknowledged` tells what this step would have sent it
@@ -342,12 +358,12 @@ class SessionTable:
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
-        return [envelope for _, waiting in self._sealed if session in waiting for envelope in waiting[session][0]]
+        return [envelope for _, waiting, _ in self._sealed if session in waiting for envelope in waiting[session][0]]
 
     def let_go(self, session: Session) -> None:
         """Forget what is under way to a lost node, now that it was answered for: whatever the journal does."""
         session.let_go()
-        for _, waiting in self._sealed:
+        for _, waiting, _ in self._sealed:
             waiting.pop(session, None)
 
     def outgoing(self) -> Iterator[tuple[Address, bytes]]:
@@ -394,7 +410,7 @@ class SessionTable:
         session = self._sessions.get(address)
         if session is None:
             return
-        if not self._patience and self._now >= self._lenient_until and not session.input.is_waiting:
+        if not self._patience and self._now >= self._lenient_until and not session.input.is_served:
             self.close(session, "its connection is gone")
         elif session.gone_since is None:
             session.gone_since = self._now
@@ -407,12 +423,12 @@ class SessionTable:
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for longer than `timing.silence` included.
 
-        One of which something waits for its turn is not lost before that has been handled.
+        One of which something waits for its turn is not lost before that has been handled, unless it is held.
         """
         self._now = now
         self.backlog.shrink()
         for session in self._gone:
-            if session.gone_since is None or session.input.is_waiting:
+            if session.gone_since is None or session.input.is_served:
                 continue
             if now >= self._lenient_until and now - session.gone_since >= self._patience:
                 self.close(session, "its connection is gone")
@@ -420,7 +436,7 @@ class SessionTable:
         silence = self.timing.silence
         for session in list(self._names.values()):
             is_silent = now - session.heard > silence and now >= self._lenient_until
-            if is_silent and not session.input.is_waiting:
+            if is_silent and not session.input.is_served:
                 self.close(session, f"silent for {now - session.heard:.1f} s")
         lost, self.lost = self.lost, []
         for session in lost:

@@ -83,6 +83,11 @@ class InputQueue(Generic[_S]):
         self.held: Callable[[], bool] | None = None
         """Says whether the next envelope may be given now; None: it may."""
 
+    @property
+    def is_served(self) -> bool:
+        """Whether something waits in it and gets its turn, as nothing is held."""
+        return self.is_waiting and self.held is None
+
     def spend(self, points: int) -> None:
         """Charge what handling an envelope turned out to cost beside what could be seen of it before."""
         self.tag += points
@@ -196,15 +201,27 @@ class Turns(Generic[_S]):
         queue.envelopes.clear()
         queue.held = None
 
-    def shed(self) -> tuple[InputQueue[_S], int] | None:
+    def shed(self) -> tuple[InputQueue[_S], int | None] | None:
         """Make the longest queue lose the newer half of its frames, if more waits in all than may.
 
+        Of those in which only the frame waits that is being handled, just the ones of sessions that are held count: nobody
+        knows when that one is handled.
+
         Returns:
-            Which it was, and the number of the first frame that it lost; 0 if they were outside the count.
+            Which it was, and the number of the first frame that it lost: 0 if they were outside the count, and None if there
+            is none that it could lose. None if no queue has anything to lose.
         """
         if self.size <= MOST_WAITING:
             return None
-        queue = max([*self.held, *(queue for _, _, queue in self.waiting)], key=lambda queue: queue.size)
+        queues = [
+            queue for queue in self.held if queue.frames or (queue.session is not None and queue.held is not None)
+        ]
+        queues += [queue for _, _, queue in self.waiting if queue.frames]
+        if not queues:
+            return None
+        queue = max(queues, key=lambda queue: queue.size)
+        if not queue.frames:
+            return queue, None
         keep, first = queue.size // 2, 0
         while queue.frames and queue.size > keep:
             _, number, message = queue.frames.pop()

@@ -13,7 +13,7 @@ from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, JournalCorrupt, JournalUnavailable
 from ether_broker.journal.sqlite.journal import SqliteJournal
 from ether_broker.tap import Batch, read_batch
-from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope, read_header
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.stored_journal import Disk, StoredJournal
 from tests.support import wait_until
@@ -120,7 +120,7 @@ def test_nothing_is_kept_of_sessions_that_are_lost_meanwhile(troubled: Troubled)
         bus.pass_time(0.1)
 
     assert {session.node for session in bus.state.session_table.sessions} == {"na"}
-    assert not any(session.lost for _, waiting in bus.state.session_table._sealed for session in waiting)
+    assert not any(session.lost for _, waiting, _ in bus.state.session_table._sealed for session in waiting)
     assert bus.supervisor._replay.asked == {}
 
 
@@ -133,14 +133,37 @@ def endings(peer: Peer) -> dict[int, int]:
 def test_what_waits_to_be_sent_while_the_disk_fails_is_looked_through_at_one_cost_however_long_that_lasts():
     troubled = Troubled()
     bus = troubled.bus
-    for _ in range(200):
+    for _ in range(9_000):
         troubled.specialist.respond("a", 100_000)
         bus.step()
 
-    assert len(bus.state.session_table._sealed) <= 2
+    assert len(bus.state.session_table._sealed) <= 257
     troubled.journal.mend()
     bus.pass_time(1.1)
     assert not bus.state.session_table._sealed
+
+
+def test_what_is_durable_leaves_though_the_disk_fails_again_and_again():
+    troubled = Troubled()
+    bus, delegator, specialist, journal = troubled.bus, troubled.delegator, troubled.specialist, troubled.journal
+    journal.mend()
+    asked = [delegator.delegate("d", to="a", timeout=600.0) for _ in range(50)]
+    bus.step()
+    journal.synced, journal._holds = False, True
+    journal.fail()
+
+    for number in asked:  # one of what waits is committed each time, between two failures that no step falls between
+        specialist.respond("a", number)
+        bus.step()
+        journal.trouble = None
+        journal.sync(1)
+        journal.fail()
+        bus.pass_time(0.5)
+
+    told = endings(delegator)
+    durable = {read_header(one).request_id for one in journal.disk.envelopes if read_header(one).kind == Kind.RESPONSE}
+    assert {request_id(number) for number in told} == durable
+    assert len(told) > 40
 
 
 class Flooded(Troubled):
@@ -245,6 +268,22 @@ def test_who_comes_while_much_waits_for_the_disk_is_let_in_when_that_is_written(
     bus.step()
     assert (len(newcomer.took(Kind.WELCOME)), len(specialist.took(Kind.REGISTERED))) == (1, 1)
     assert specialist.work() == [behind]
+
+
+def test_a_node_that_dies_while_its_agent_waits_for_the_disk_is_lost(
+    monkeypatch: pytest.MonkeyPatch, troubled: Troubled
+):
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", 0)
+    bus, specialist = troubled.bus, troubled.specialist
+    specialist.respond("a", 100_000)
+    bus.step()
+    specialist.register("b")
+    bus.step()
+
+    specialist.die()
+    bus.pass_time(4.0)
+
+    assert [session.node for session in bus.state.session_table.sessions] == ["nd"]
 
 
 def test_what_was_accepted_before_ends_once_when_the_journal_is_well_again(troubled: Troubled):
@@ -355,10 +394,14 @@ def test_a_refusal_that_was_not_heard_stays_its_delegators_though_another_says_t
     bus.pass_time(4.0)
     troubled.journal.mend()
 
-    bus.delegator("e").delegate("e", to="a", number=asked)
+    other = bus.delegator("e")
+    other.delegate("e", to="a", number=asked)
     bus.step()
 
     assert request_id(asked) in uncollected(bus.state.ended, b"d")
+    outcome = other.outcome()
+    assert (outcome.status, outcome.code) == (Status.REJECTED_CONTEXT, "duplicate_request")
+    assert troubled.specialist.work() == []
 
 
 # -- what cannot be read -----------------------------------------------------------------------------------------

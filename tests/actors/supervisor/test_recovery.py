@@ -11,6 +11,7 @@ from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.journal.journal_maintenance import fold_here
 from ether_actors.supervisor.membership import departures
 from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.state import broker_state
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.payload import pack, unpack
@@ -227,6 +228,33 @@ def test_what_falls_through_goes_to_another_when_the_agent_that_it_names_does_no
 
     assert begun.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
     assert list(b.works) == ([asked.number] if flags else [])
+
+
+def test_a_node_that_is_not_let_in_while_much_waits_for_the_disk_keeps_its_work(monkeypatch: pytest.MonkeyPatch):
+    # Given a broker that cannot write, and as much waits as may, when the nodes of the one before come back
+    world = World()
+    delegator, specialist = world.life("d"), world.life("na", "a")
+    world.settle()
+    asked = delegator.ask("once", to="a", timeout=600.0)
+    world.settle()
+    specialist.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+    world.crash(clock=None)
+    world.journal.fail()
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", -1)
+    for life in (delegator, specialist):
+        life.greet()
+
+    # When that lasts for longer than they have to come back
+    world.pass_time(2 * DEFAULT_TIMING.reclaim)
+    world.journal.mend()
+    world.pass_time(3.0)
+    specialist.answer(asked.number)
+    world.pass_time(3.0)
+
+    # Then they are back with their work
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+    assert asked.given == [1]
 
 
 @pytest.mark.parametrize("capability", ["once", "twice"])

@@ -298,6 +298,23 @@ def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_com
     assert session_table.turns.handled[long.session] == 12
 
 
+def test_when_too_much_waits_in_frames_that_are_held_whoever_sent_the_longest_is_cut_off(monkeypatch):
+    for module in (turns, router_module):
+        monkeypatch.setattr(module, "MOST_WAITING", 1_000_000)
+    session_table = SessionTable()
+    peers = [Peer(session_table, number) for number in range(1, 7)]
+
+    for number, peer in enumerate(peers):
+        peer.say((Kind.REGISTER, 0), (Kind.RESPONSE, 150_000 + number))
+        step_holding(session_table, Kind.REGISTER, [])
+    assert [bool(peer.session.lost) for peer in peers] == [False] * 6
+    honest = Peer(session_table, 7)
+    honest.say((Kind.DELEGATION, 110_000))
+
+    assert session_table.turns.size <= 1_000_000
+    assert [bool(peer.session.lost) for peer in (*peers, honest)] == [False] * 5 + [True, False]
+
+
 def test_a_queue_takes_no_more_than_its_limit():
     session_table = SessionTable()
     session = enter(session_table, 1)

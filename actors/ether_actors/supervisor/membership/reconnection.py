@@ -84,8 +84,14 @@ class Reconnection:
         self._back = deque((max(until + seconds, earliest), session) for until, session in self._back)
 
     def unreturned(self) -> list[tuple[Session, bool]]:
-        """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more."""
+        """Those whose agents are not all back in time, and whether the node was; nobody waits for them any more.
+
+        While the broker is behind its journal it lets nobody in, so that time does not count.
+        """
         now = self._state.now
+        if self._state.is_behind:
+            self.stood_still(now, 0.0)
+            return []
         while self._back and self._back[0][0] <= now:
             self._give_up(self._back.popleft()[1])
         if not self._expected:
