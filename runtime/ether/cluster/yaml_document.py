@@ -25,7 +25,10 @@ _LARGEST: Final = 1 << 20
 """Bytes of a file."""
 _DEEPEST: Final = 64
 """Levels of a document; PyYAML takes a level of Python's stack or several for each."""
-_DEEP: Final = f"this is nested more than {_DEEPEST} deep."
+_TOO_DEEP: Final = f"this is nested more than {_DEEPEST} deep"
+_BEYOND: Final = 1 << 64
+_LONGEST: Final = 64
+"""Characters of a number."""
 _WIDEST: Final = 60
 """Characters of the caret line at most."""
 
@@ -39,8 +42,11 @@ class Place(NamedTuple):
     """Characters, of the first line."""
 
 
-class _TooDeep(yaml.MarkedYAMLError):
-    """The nesting is deeper than 64."""
+class _BeyondBounds(yaml.MarkedYAMLError):
+    """The nesting is too deep, or a number too large or too long."""
+
+    def __init__(self, problem: str, mark: yaml.Mark) -> None:
+        super().__init__(None, None, problem, mark)
 
 
 class _Loader(yaml.SafeLoader):
@@ -50,12 +56,35 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self._depth == _DEEPEST:
-            raise _TooDeep(None, None, None, self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+            mark: yaml.Mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise _BeyondBounds(_TOO_DEEP, mark)
         self._depth += 1
         try:
             return super().compose_node(parent, index)
         finally:
             self._depth -= 1
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        self._check_length(node)
+        number: int = super().construct_yaml_int(node)
+        if not -_BEYOND >> 1 <= number < _BEYOND:
+            raise _BeyondBounds("a whole number has 64 bits at most", node.start_mark)
+        return number
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        self._check_length(node)
+        number: float = super().construct_yaml_float(node)
+        return number
+
+    def _check_length(self, node: yaml.ScalarNode) -> None:
+        if (
+            len(node.value) > _LONGEST
+        ):  # to read it takes longer than it is long: YAML 1.1 has numbers to the base of 60
+            raise _BeyondBounds(f"a number has {_LONGEST} characters at most", node.start_mark)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}"))
 
 
 class YamlDocument:
@@ -84,7 +113,8 @@ class YamlDocument:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Place(1, 1, 1) if mark is None else Place(mark.line + 1, mark.column + 1, 1)
-            problem = _DEEP if isinstance(error, _TooDeep) else f"not YAML: {error.problem or error.context}"
+            kind = "" if isinstance(error, _BeyondBounds) else "not YAML: "
+            problem = f"{kind}{error.problem or error.context}"
             raise InvalidSpec(self.explain(place, problem)) from None
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # a number of too many digits is no YAMLError
             first, _, _ = str(error).partition("\n")
@@ -145,7 +175,7 @@ class YamlDocument:
             node, path, above = left.pop()
             self._values[path] = node
             if len(path) > _DEEPEST:  # by way of aliases
-                raise InvalidSpec(self.explain(_place(node), _DEEP))
+                raise InvalidSpec(self.explain(_place(node), f"{_TOO_DEEP}."))
             if len(self._values) > _MOST:
                 raise InvalidSpec(f"{self.name} has more than {_MOST:,} values: is it the right file?")
             if id(node) in above:

@@ -119,9 +119,22 @@ def test_variables_of_other_parts_are_left_alone(tmp_path: Path):
     assert read(tmp_path, "nodes: [{name: n1}]", {"ETHER_HOME": "/x", "ETHER_REVIEW__LIMIT": "3", "PATH": "/bin"})
 
 
-@pytest.mark.parametrize("number", ["1" + ":59" * 300 + ".0", "0x" + "f" * 500_000, "9" * 5_000])
-def test_a_number_of_too_many_digits_is_a_fault_of_the_file(tmp_path: Path, number: str):
-    assert re.search("digits|too large", refusal(tmp_path, f"nodes: [{{name: n1}}]\ntiming: {{heartbeat: {number}}}"))
+@pytest.mark.parametrize(
+    "number", ["1" + ":59" * 300 + ".0", "1" + ":59" * 300, "0x" + "f" * 500_000, "9" * 65, "1 << 64"]
+)
+def test_a_number_that_is_too_long_or_too_large_is_a_fault_of_the_file(tmp_path: Path, number: str):
+    text = str(1 << 64) if number == "1 << 64" else number
+
+    said = refusal(tmp_path, f"limits: {{window: {text}}}\nnodes: [{{name: n1}}]")
+
+    assert said.startswith("cluster.yaml:1:18: ")
+    assert re.search(r"a number has 64 characters at most\.|a whole number has 64 bits at most\.", said)
+
+
+def test_the_largest_number_of_64_bits_is_taken(tmp_path: Path):
+    spec = read(tmp_path, f"nodes: [{{name: n1, agents: [{{start: 'a:B', args: [{(1 << 64) - 1}]}}]}}]")
+
+    assert spec.nodes[0].agents[0].args == ((1 << 64) - 1,)
 
 
 def test_an_agent_that_is_written_as_a_name_with_dots_is_told_how_it_is_written():
