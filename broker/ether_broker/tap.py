@@ -13,20 +13,16 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ether_broker.errors import MalformedFrame
-from ether_broker.wire.frame import BATCH, FRAME, pack_lengths, read_envelopes
+from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES, ObserverCursor
+from ether_broker.wire.frame import BATCH, MAX_FRAME_BYTES, pack_lengths, read_envelopes
 
-__all__ = ["Batch", "Cursor", "Tap", "read_batch"]
+__all__ = ["Batch", "Tap", "read_batch"]
 
 _BATCH: Final = struct.Struct(">QQdI")
-WINDOW: Final = 64
-"""Batches that an observer may have unacknowledged."""
-WINDOW_BYTES: Final = 8 << 20
-"""Bytes of them after which no more is sent, of all observers of a node together; each may have one batch under way."""
 
 
 class Batch(NamedTuple):
@@ -41,32 +37,6 @@ class Batch(NamedTuple):
 
 
 _first: Final = attrgetter("first")
-
-
-@dataclass(slots=True)
-class Cursor:
-    """The position of one observer in the tap, and what was sent to it and not acknowledged."""
-
-    topics: tuple[bytes, ...] = ()
-    """Prefixes of capabilities that it wants; empty wants all."""
-    position: int = 1
-    """The number that it gets next."""
-    unacknowledged: deque[tuple[int, int]] = field(default_factory=deque)
-    """The `next` and the bytes of each batch under way."""
-    under_way: int = 0
-    """Bytes of all of them."""
-    window: int = WINDOW_BYTES
-    """Bytes under way after which no more is sent; the observers of a node share `WINDOW_BYTES`."""
-
-    @property
-    def has_credit(self) -> bool:
-        """Whether another batch may be sent."""
-        return len(self.unacknowledged) < WINDOW and self.under_way < self.window
-
-    def acknowledge(self, position: int) -> None:
-        """Note that the observer has handled everything below `position`."""
-        while self.unacknowledged and self.unacknowledged[0][0] <= position:
-            self.under_way -= self.unacknowledged.popleft()[1]
 
 
 class Tap:
@@ -94,7 +64,7 @@ class Tap:
     def append(self, envelopes: Sequence[bytes], now: float) -> None:
         """Number the envelopes of one step; many bytes become several batches, each of which fits into a frame."""
         size = sum(map(len, envelopes))
-        if size > FRAME and len(envelopes) > 1:
+        if size > MAX_FRAME_BYTES and len(envelopes) > 1:
             middle = len(envelopes) // 2
             self.append(envelopes[:middle], now)
             self.append(envelopes[middle:], now)
@@ -107,7 +77,7 @@ class Tap:
 
     def read(
         self,
-        cursor: Cursor,
+        cursor: ObserverCursor,
         topic_of: Callable[[bytes], bytes],
         batch: Batch | None = None,
     ) -> bytes | None:
@@ -159,7 +129,9 @@ class Tap:
 
     def _index(self, number: int) -> int:
         """Where the batch is that has a number, from the end if it is near."""
-        for back in range(1, min(len(self._batches), 2 * WINDOW) + 1):  # the middle of a deque is far away
+        for back in range(
+            1, min(len(self._batches), 2 * OBSERVER_WINDOW_BATCHES) + 1
+        ):  # the middle of a deque is far away
             if number >= self._batches[-back].first:
                 return -back
         return bisect_right(self._batches, number, key=_first) - 1

@@ -17,7 +17,8 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox_limits import Limits
-from ether_broker.tap import Cursor, read_batch
+from ether_broker.observer_cursor import ObserverCursor
+from ether_broker.tap import read_batch
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, Kind, join_frame, pack_envelope, read_frame, read_header
 
@@ -103,7 +104,7 @@ class Bus:
         self.peers: list[Peer] = []
         self._arrivals: list[tuple[bytes, bytes]] = []
         self._ids = itertools.count(1)
-        self._cursor = Cursor()
+        self._cursor = ObserverCursor()
         self.tapped: list[Received] = []
         """Everything that the tap numbered."""
 

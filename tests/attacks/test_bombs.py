@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ether_broker.envelope.payload import pack
-from ether_broker.wire.frame import MOST, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import MAX_FRAME_ENVELOPES, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 from tests.attacks.test_identity import refused, trio
 
@@ -59,9 +59,9 @@ def test_what_costs_too_much_is_refused_unread():
 
 def test_a_frame_of_more_envelopes_than_one_may_have_is_refused_unread():
     bus, _, _, mallory = trio()
-    mallory.raw(join_frame([pack_envelope(Kind.MONITOR)] * (MOST + 1)))
+    mallory.raw(join_frame([pack_envelope(Kind.MONITOR)] * (MAX_FRAME_ENVELOPES + 1)))
     bus.arrive(b"r" + b"?" * 16, join_frame([pack_envelope(Kind.MONITOR)] * 65_535))
-    bus.arrive(b"r" + b"!" * 16, join_frame([pack_envelope(Kind.MONITOR)] * MOST))
+    bus.arrive(b"r" + b"!" * 16, join_frame([pack_envelope(Kind.MONITOR)] * MAX_FRAME_ENVELOPES))
     bus.step()
 
     assert refused(bus) == {"malformed_frame": 2, "no_session": 1}  # of a stranger's, one envelope counts

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.supervisor.membership.outcome_replay import SHARE
+from ether_actors.supervisor.membership.outcome_replay import LOOK_UPS_PER_STEP
 from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
-from ether_broker.tap import WINDOW_BYTES
+from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES
 from ether_broker.transport.admission_control import MOST_SESSIONS
-from ether_broker.wire.frame import FRAME, Kind, join_frame, pack_envelope, read_frame
+from ether_broker.wire.frame import MAX_FRAME_BYTES, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 
 
@@ -248,7 +248,7 @@ def test_observers_that_acknowledge_nothing_have_a_bound_for_all_of_a_node():
         bus.step()
 
     cursors = mallory.session.cursors.values()
-    assert sum(cursor.under_way for cursor in cursors) <= WINDOW_BYTES + MOST_OBSERVERS * FRAME
+    assert sum(cursor.under_way for cursor in cursors) <= OBSERVER_WINDOW_BYTES + MOST_OBSERVERS * MAX_FRAME_BYTES
     assert mallory.session.channel.retained_bytes + mallory.session.outbox_bytes < 80 << 20
     mallory.inbox.clear()
     mallory.send(Kind.OBSERVE, request_id=request_id(1001), body={"stop": True})
@@ -349,11 +349,11 @@ def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
     bus, _, _, mallory = trio()
     mallory.send(Kind.RESUME, body={"awaiting": [request_id(5000 + number) for number in range(1_000)]})
     bus.step()
-    assert len(mallory.took(Kind.RESPONSE)) == SHARE
+    assert len(mallory.took(Kind.RESPONSE)) == LOOK_UPS_PER_STEP
     assert bus.supervisor.next_wake() == bus.now
-    for _ in range(1_000 // SHARE):
+    for _ in range(1_000 // LOOK_UPS_PER_STEP):
         bus.step()
-    assert len(mallory.took(Kind.RESPONSE)) == 1_000 - SHARE
+    assert len(mallory.took(Kind.RESPONSE)) == 1_000 - LOOK_UPS_PER_STEP
 
     mallory.session.held = MOST_HELD
     mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from ether import Agent, Task, capability
 from ether.audit.entry import AuditEntry
 from ether.testing import TestRuntime
-from ether_broker.tap import Cursor, read_batch
+from ether_broker.observer_cursor import ObserverCursor
+from ether_broker.tap import read_batch
 
 __all__ = ["WALL", "Checker", "Chief", "Commit", "Worker", "commits_of", "entries_of", "play"]
 
@@ -76,7 +77,7 @@ def play(after: Callable[[TestRuntime], None] = lambda bus: None) -> list[Commit
 
 def commits_of(bus: TestRuntime) -> Iterator[Commit]:
     """All that passed, step by step."""
-    tap, cursor = bus._moving.broker.supervisor.state.tap, Cursor()
+    tap, cursor = bus._moving.broker.supervisor.state.tap, ObserverCursor()
     while packed := tap.read(cursor, lambda _: b""):
         batch = read_batch(packed)
         cursor.acknowledge(batch.next)

@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ether_broker.errors import MalformedFrame
-from ether_broker.tap import WINDOW, Batch, Cursor, ReadBatch, Tap, read_batch
+from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES, ObserverCursor
+from ether_broker.tap import Batch, ReadBatch, Tap, read_batch
 
 
 def topic_of(envelope: bytes) -> bytes:
     return envelope.partition(b"|")[0]
 
 
-def read(tap: Tap, cursor: Cursor) -> ReadBatch | None:
+def read(tap: Tap, cursor: ObserverCursor) -> ReadBatch | None:
     body = tap.read(cursor, topic_of)
     return None if body is None else read_batch(body)
 
 
-def read_all(tap: Tap, cursor: Cursor) -> list[tuple[int, bytes]]:
+def read_all(tap: Tap, cursor: ObserverCursor) -> list[tuple[int, bytes]]:
     found = []
     while (batch := read(tap, cursor)) is not None:
         found += batch.envelopes
@@ -31,7 +32,7 @@ def read_all(tap: Tap, cursor: Cursor) -> list[tuple[int, bytes]]:
 
 
 def test_an_observer_goes_on_with_the_oldest_that_is_left() -> None:
-    tap, cursor = Tap(count=2), Cursor(position=1)
+    tap, cursor = Tap(count=2), ObserverCursor(position=1)
     for number in range(1, 9):
         tap.append([b"%d" % number], 0.0)
     older = Batch(4, 0.0, [b"4"], 1)  # 1 to 3 were given up
@@ -47,7 +48,7 @@ def test_numbers_begin_at_1_and_go_on_from_batch_to_batch():
     tap = Tap()
     tap.append([b"a", b"b"], 1.0)
     tap.append([b"c"], 2.0)
-    cursor = Cursor()
+    cursor = ObserverCursor()
 
     assert read(tap, cursor) == (1, 3, 1.0, [(1, b"a"), (2, b"b")])
     assert read(tap, cursor) == (3, 4, 2.0, [(3, b"c")])
@@ -58,7 +59,7 @@ def test_numbers_begin_at_1_and_go_on_from_batch_to_batch():
 def test_an_empty_tap_gives_nothing():
     tap = Tap()
 
-    assert read(tap, Cursor()) is None
+    assert read(tap, ObserverCursor()) is None
     assert (tap.first, tap.next) == (1, 1)
 
 
@@ -66,7 +67,7 @@ def test_a_cursor_begins_in_the_middle_of_a_batch():
     tap = Tap()
     tap.append([b"a", b"b", b"c"], 1.0)
 
-    assert read(tap, Cursor(position=2)) == (2, 4, 1.0, [(2, b"b"), (3, b"c")])
+    assert read(tap, ObserverCursor(position=2)) == (2, 4, 1.0, [(2, b"b"), (3, b"c")])
 
 
 def test_a_cursor_finds_its_batch_among_many():
@@ -75,27 +76,27 @@ def test_a_cursor_finds_its_batch_among_many():
         tap.append([b"%d" % (number + 1)] * (number % 3 + 1), 0.0)
 
     for position in (1, 2, 50, 117, 198, 199):
-        assert read(tap, Cursor(position=position)).envelopes[0][0] == position
+        assert read(tap, ObserverCursor(position=position)).envelopes[0][0] == position
 
 
 def test_an_observer_gets_no_more_before_it_acknowledges_what_is_under_way():
     tap = Tap()
-    for _ in range(WINDOW + 2):
+    for _ in range(OBSERVER_WINDOW_BATCHES + 2):
         tap.append([b"x"], 0.0)
-    cursor = Cursor()
+    cursor = ObserverCursor()
 
-    batches = [read(tap, cursor) for _ in range(WINDOW + 1)]
+    batches = [read(tap, cursor) for _ in range(OBSERVER_WINDOW_BATCHES + 1)]
     assert batches[-1] is None
 
     cursor.acknowledge(batches[1].next)
-    assert [read(tap, cursor).first for _ in range(2)] == [WINDOW + 1, WINDOW + 2]
+    assert [read(tap, cursor).first for _ in range(2)] == [OBSERVER_WINDOW_BATCHES + 1, OBSERVER_WINDOW_BATCHES + 2]
 
 
 def test_topics_are_prefixes_and_what_they_leave_out_is_covered_all_the_same():
     tap = Tap()
     tap.append([b"a.x|1", b"b.x|2", b"a.y|3"], 0.0)
     tap.append([b"b.x|4"], 0.0)
-    cursor = Cursor(topics=(b"a",))
+    cursor = ObserverCursor(topics=(b"a",))
 
     assert read(tap, cursor) == (1, 4, 0.0, [(1, b"a.x|1"), (3, b"a.y|3")])
     assert read(tap, cursor) == (4, 5, 0.0, [])
@@ -103,7 +104,7 @@ def test_topics_are_prefixes_and_what_they_leave_out_is_covered_all_the_same():
 
 def test_a_cursor_behind_the_ring_is_moved_to_its_tail_and_the_numbers_show_the_gap():
     tap = Tap(count=2)
-    cursor = Cursor()
+    cursor = ObserverCursor()
     tap.append([b"a"], 0.0)
     first = read(tap, cursor)
     for letter in (b"b", b"c", b"d"):
@@ -126,7 +127,7 @@ def test_the_ring_is_bounded_in_bytes_and_keeps_the_newest_batch_whatever_its_si
 def test_a_batch_that_does_not_hold_what_it_announces_is_malformed():
     tap = Tap()
     tap.append([b"abc"], 0.0)
-    body = tap.read(Cursor(), topic_of)
+    body = tap.read(ObserverCursor(), topic_of)
 
     for broken in (b"", body[:10], body[:-1], body + b"x"):
         with pytest.raises(MalformedFrame):
@@ -147,7 +148,7 @@ class Ring(RuleBasedStateMachine):
         self.tap = Tap(count=count, size=size)
         self.count, self.size = count, size
         self.passed: list[bytes] = []
-        self.observers: list[tuple[Cursor, dict[str, int]]] = []
+        self.observers: list[tuple[ObserverCursor, dict[str, int]]] = []
 
     @rule(envelopes=st.lists(st.sampled_from([b"a|", b"a.b|x", b"b|xyz", b"|"]), min_size=1, max_size=5))
     def a_turn_passes(self, envelopes: list[bytes]) -> None:
@@ -158,7 +159,7 @@ class Ring(RuleBasedStateMachine):
     @rule(topics=st.sampled_from([(), (b"a",), (b"b", b"a.")]), since=st.integers(0, 20))
     def an_observer_comes(self, topics: tuple[bytes, ...], since: int) -> None:
         position = min(since, self.tap.next) or self.tap.next
-        self.observers.append((Cursor(topics=topics, position=position), {"next": position}))
+        self.observers.append((ObserverCursor(topics=topics, position=position), {"next": position}))
 
     @precondition(lambda self: self.observers)
     @rule(data=st.data())
@@ -167,7 +168,7 @@ class Ring(RuleBasedStateMachine):
         under_way = len(cursor.unacknowledged)
         batch = read(self.tap, cursor)
         if batch is None:
-            assert under_way == WINDOW or seen["next"] == self.tap.next
+            assert under_way == OBSERVER_WINDOW_BATCHES or seen["next"] == self.tap.next
             return
         # A gap only where the ring was overrun, and then exactly up to its tail.
         assert batch.first == max(seen["next"], self.tap.first)
@@ -196,7 +197,7 @@ class Ring(RuleBasedStateMachine):
         newest = len(tap._batches[-1].envelopes) if tap._batches else 0
         assert len(kept) <= max(self.count, newest)
         assert sum(map(len, kept)) <= self.size or len(kept) == newest
-        assert all(len(cursor.unacknowledged) <= WINDOW for cursor, _ in self.observers)
+        assert all(len(cursor.unacknowledged) <= OBSERVER_WINDOW_BATCHES for cursor, _ in self.observers)
 
     def teardown(self) -> None:
         for cursor, seen in getattr(self, "observers", []):

@@ -54,8 +54,8 @@ def delegate(by: Task | Runtime, level: int, tree: Any) -> Any:
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """A node on which two handlers may wait while all is begun, and six at all."""
-    monkeypatch.setattr(pools, "MANY", 2)
-    monkeypatch.setattr(pools, "MOST", 6)
+    monkeypatch.setattr(pools, "MANY_THREADS_WAITING", 2)
+    monkeypatch.setattr(pools, "MOST_THREADS_WAITING", 6)
     with Runtime(threads=1) as bus:
         for level in range(LEVELS):
             for twin in range(TWINS):
@@ -197,7 +197,10 @@ def test_a_node_that_was_refused_one_thread_begins_as_much_as_before_a_second_la
         early = [bus.delegate("boss.do", timeout=PATIENCE).result() for _ in range(3)]
         assert refused
         assert {response.status for response in early} <= {Status.COMPLETED, Status.REJECTED_OVERLOAD}
-        wait_until(lambda: pool.room is pools.Room.ALL and pool._most == pools.MOST, what="the system gave a thread")
+        wait_until(
+            lambda: pool.room is pools.Room.ALL and pool._most == pools.MOST_THREADS_WAITING,
+            what="the system gave a thread",
+        )
 
         later = [bus.delegate("boss.do", timeout=PATIENCE) for _ in range(20)]
         assert {handle.result().status for handle in later} == {Status.COMPLETED}

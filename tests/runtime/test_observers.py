@@ -16,7 +16,7 @@ from ether import Agent, Observation, Observer, Runtime, Status, Task, UsageErro
 from ether.observers import Log, Metrics
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import new_id
-from ether_broker.tap import WINDOW
+from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES
 from ether_broker.transport.zeromq.server import MAX_MESSAGE
 from ether_broker.wire.frame import Kind, pack_envelope
 from tests.runtime.raw_peer import RawPeer
@@ -113,7 +113,7 @@ def is_out_of_the_ring(supervisor: Supervisor) -> bool:
 def small_ring(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """A bus that keeps 100 messages, of which two batches may be under way to an observer."""
     monkeypatch.setattr(Supervisor, "__init__", partialmethod(Supervisor.__init__, tap_count=100))
-    monkeypatch.setattr("ether_broker.tap.WINDOW", 2)
+    monkeypatch.setattr("ether_broker.observer_cursor.OBSERVER_WINDOW_BATCHES", 2)
     with Runtime() as bus:
         bus.start(Worker)
         yield bus
@@ -265,11 +265,11 @@ def test_a_stalled_observer_holds_up_nothing_and_catches_up_without_a_gap(bus: R
 def test_a_stalled_observer_has_only_a_few_batches_under_way(bus: Runtime) -> None:
     recorder = bus.observe(Recorder())
     recorder.hold()
-    for _ in range(2 * WINDOW):
+    for _ in range(2 * OBSERVER_WINDOW_BATCHES):
         echo(bus, 1)
     try:
         observing: Any = bus.node.subscriptions.observing(recorder)
-        assert observing._batches.qsize() <= WINDOW
+        assert observing._batches.qsize() <= OBSERVER_WINDOW_BATCHES
     finally:
         recorder.go_on.set()
 

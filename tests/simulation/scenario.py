@@ -29,6 +29,10 @@ CHANCES: Final = {
     "crowd": 0.02,  # agents by the thousand
 }
 """{what: chance that a world has it}; several at once are drawn as often as chance has it."""
+_PER_STEP: Final = (
+    "ENDED_PER_STEP", "LOOK_UPS_PER_STEP", "PASSED_ON_PER_STEP", "POINTS_PER_STEP", "RELEASED_PER_STEP", "TOLD_PER_STEP",
+)  # fmt: skip
+"""The shares of a step, which are constants of the supervisor's modules."""
 BEHAVIOURS: Final = ("fail", "crash", "hang", "stubborn", "twice", "progress", "forge", "children", "lease")
 """What agents do besides their work; `workload` has them."""
 
@@ -213,7 +217,7 @@ def draw_more(scenario: Scenario, chance: Random) -> None:
     if "quotas" in draws:
         scenario.quotas = {
             "MOST_AGENTS": chance.choice((4, 20)), "MOST_MONITORS": 8, "MOST_DOWN": chance.choice((1, 20)), "_FORGET_AFTER": 2,
-            "SHARE": 3,
+            **dict.fromkeys(_PER_STEP, 3),
         }  # fmt: skip
     if (
         "volatile" in draws and "forgetful" not in draws

@@ -331,7 +331,7 @@ class Cell:
                 inbox.done()
                 break
         if wanted is not None and not inbox.empty():
-            dispatcher.hold(inbox.wake)
+            dispatcher.call_when_room(inbox.wake)
 
     def _has_right(self, message: Any) -> bool:
         """Whether a message is handled though many handlers wait: sub-delegations (they may wait for it), and async work."""

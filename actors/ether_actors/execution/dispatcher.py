@@ -26,7 +26,7 @@ class Dispatcher(Protocol):
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable soon."""
 
-    def hold(self, wake: Callable[[], None]) -> None:
+    def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call `wake` when there is room for all."""
 
 
@@ -49,6 +49,6 @@ class LoopDispatcher:
         """Run a callable in the loop soon."""
         self._loop.call(call)
 
-    def hold(self, wake: Callable[[], None]) -> None:
+    def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call it soon; there is always room."""
         self._loop.call(wake)

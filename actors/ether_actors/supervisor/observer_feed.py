@@ -14,7 +14,8 @@ from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.tap import Batch, Cursor
+from ether_broker.observer_cursor import ObserverCursor
+from ether_broker.tap import Batch
 from ether_broker.transport.cost import (
     JOURNAL_READ,
     MATCH,
@@ -108,7 +109,7 @@ class ObserverFeed:
                 return points + (looks >> OBSERVERS_SHIFT), True
         return 1 + (looks >> OBSERVERS_SHIFT), False
 
-    def _send(self, session: Session, token: bytes, cursor: Cursor, batch: Batch | None = None) -> int:
+    def _send(self, session: Session, token: bytes, cursor: ObserverCursor, batch: Batch | None = None) -> int:
         """Send the next batch, or this one; returns its points, 0 if there is none to send."""
         state, position = self._state, cursor.position
         if position < state.tap.first and batch is None and state.journal.identity and cursor.has_credit:
@@ -122,7 +123,7 @@ class ObserverFeed:
         matching = 1 + (count * (MATCH + topics) >> MATCHES_SHIFT) if topics else count >> PASSED_SHIFT
         return TAP_BATCH + (len(body) >> PER_8_KIB) + matching
 
-    def _from_journal(self, session: Session, token: bytes, cursor: Cursor) -> int:
+    def _from_journal(self, session: Session, token: bytes, cursor: ObserverCursor) -> int:
         """Send what has left the ring and is in the journal, if that is what an observer gets next; its points, or 0."""
         state = self._state
         is_in_ring = cursor.position >= state.tap.first or not state.journal.identity
@@ -141,7 +142,7 @@ class ObserverFeed:
             self._leave_out(session, token, cursor, error)
         return JOURNAL_READ
 
-    def _leave_out(self, session: Session, token: bytes, cursor: Cursor, error: JournalCorrupt) -> None:
+    def _leave_out(self, session: Session, token: bytes, cursor: ObserverCursor, error: JournalCorrupt) -> None:
         """Go on behind what is damaged, and say so: the numbers of what comes next show the gap, too (G7)."""
         state, first = self._state, cursor.position
         following = error.following if first < error.following < state.tap.first else state.tap.first

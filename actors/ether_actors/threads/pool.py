@@ -21,9 +21,9 @@ __all__ = ["Pool", "Room", "this_thread"]
 
 logger = logging.getLogger("ether.pool")
 
-MANY: Final = 1_000
+MANY_THREADS_WAITING: Final = 1_000
 """Waiting threads from which on only sub-delegations are begun, for which somebody on the bus may wait."""
-MOST: Final = 4_000
+MOST_THREADS_WAITING: Final = 4_000
 """Waiting threads from which on nothing is begun; about 64 MiB, and 32 GiB of addresses."""
 _IDLE: Final = 0.05
 """Seconds of computing between two calls of `relieve` below which the process counts as idle."""
@@ -69,14 +69,14 @@ class Pool:
         self._ready: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.is_idle: Callable[[], bool] = self._ready.empty
         """Whether no call waits for a thread."""
-        self._held: dict[Callable[[], None], None] = {}
+        self._waiting_for_room: dict[Callable[[], None], None] = {}
         """What is to be called when there is room for all, oldest first."""
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._waiting = 0
-        self._many = self._bound = MANY
+        self._many = self._bound = MANY_THREADS_WAITING
         """Threads that may wait while all is begun; the bound rises while nothing moves."""
-        self._most = MOST
+        self._most = MOST_THREADS_WAITING
         self._relief = 0
         """What `relieve` let in the last time; 0 if what runs got on."""
         self._done = 0
@@ -107,10 +107,10 @@ class Pool:
             with self._lock:
                 self._grow()
 
-    def hold(self, wake: Callable[[], None]) -> None:
+    def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when there is room for all; a callable of the pool that does not begin its work says so."""
         with self._lock:
-            self._held[wake] = None
+            self._waiting_for_room[wake] = None
 
     def _grow(self) -> None:
         if len(self._threads) - self._waiting < self.size:
@@ -132,11 +132,11 @@ class Pool:
         else:
             if self._ask_at is not None:
                 self._ask_at = None
-                self._let_wait(MOST)
+                self._let_wait(MOST_THREADS_WAITING)
 
     def _let_wait(self, most: int) -> None:
         self._most = most
-        self._many = self._bound = min(MANY, most)
+        self._many = self._bound = min(MANY_THREADS_WAITING, most)
 
     def _run(self) -> None:
         this_thread.waits = self.blocking
@@ -150,7 +150,7 @@ class Pool:
             except BaseException:
                 logger.exception("a turn in the pool raised; this is a bug of the bus")
             self._done += 1
-            if self._held:
+            if self._waiting_for_room:
                 self._wake()
             is_needed = self._relief and not self._ready.empty()
             if not is_needed and len(self._threads) - self._waiting > self.size and self._leave():
@@ -166,12 +166,12 @@ class Pool:
             return True
 
     def _wake(self) -> None:
-        """Let the oldest of what is held begin if there is room, or be refused."""
+        """Let the oldest of what waits for room begin if there is room, or be refused."""
         with self._lock:
-            if not self._held or self.room is Room.SUB_DELEGATIONS:
+            if not self._waiting_for_room or self.room is Room.SUB_DELEGATIONS:
                 return
-            wake = next(iter(self._held))
-            del self._held[wake]
+            wake = next(iter(self._waiting_for_room))
+            del self._waiting_for_room[wake]
         wake()
 
     @contextlib.contextmanager
@@ -188,15 +188,15 @@ class Pool:
                 self._waiting -= 1
                 if self._waiting < self._many:
                     self._bound = self._many
-            if self._held:
+            if self._waiting_for_room:
                 self._wake()
 
     def relieve(self) -> None:
         """Called about every 0.1 s: if what runs does not get on, what waits for a thread or for room gets some.
 
         Either nothing was finished since, or calls wait for a thread while those that run take long and the process is
-        idle: they wait without saying so, as for an answer from the network, or for work that waits behind what is held.
-        Twice as much is let in each time, so that after a second or two things move, or all that is held is refused.
+        idle: they wait without saying so, as for an answer from the network, or for work that waits behind what waits for room.
+        Twice as much is let in each time, so that after a second or two things move, or all that waits for room is refused.
         """
         self.ask_again()
         computed = time.process_time()
@@ -209,15 +209,15 @@ class Pool:
             if not is_stuck and not (is_slow and lacking):
                 self._relief = 0
                 return
-            self._relief = 2 * self._relief or 1 if self._held or lacking else 0
+            self._relief = 2 * self._relief or 1 if self._waiting_for_room or lacking else 0
             for _ in range(min(self._relief, lacking, self._many - running)):
                 self._spawn()
             if not is_stuck:
                 return
             self._bound = min(self._most, max(self._bound, self._waiting + self._relief))
-            woken = list(self._held)[: self._relief]
+            woken = list(self._waiting_for_room)[: self._relief]
             for wake in woken:
-                del self._held[wake]
+                del self._waiting_for_room[wake]
         for wake in woken:
             wake()
 
@@ -235,7 +235,7 @@ class Pool:
         """
         with self._lock:
             self._closed = True
-            self._held.clear()
+            self._waiting_for_room.clear()
             threads = list(self._threads)
         for _ in threads:
             self._ready.put(None)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self
 
 from ether_broker.errors import EtherError
 from ether_broker.tap import Batch
-from ether_broker.wire.frame import FRAME
+from ether_broker.wire.frame import MAX_FRAME_BYTES
 
 __all__ = ["Journal", "Removed", "Replayed"]
 
@@ -34,7 +34,7 @@ class Replayed(NamedTuple):
     def part(self, number: int) -> Batch:
         """The part that holds this number and fits into a frame, as the tap would have cut it."""
         first, envelopes = self.first, self.envelopes
-        while (size := sum(map(len, envelopes))) > FRAME and len(envelopes) > 1:
+        while (size := sum(map(len, envelopes))) > MAX_FRAME_BYTES and len(envelopes) > 1:
             middle = len(envelopes) // 2
             if number < first + middle:
                 envelopes = envelopes[:middle]
@@ -127,7 +127,7 @@ class Journal(Protocol):
     def read(self, number: int) -> Batch | None:
         """The committed batch that holds this number; None if it is not there yet, or not any more.
 
-        A batch has at most `wire.FRAME` bytes unless it is one envelope: it can be sent as it is.
+        A batch has at most `MAX_FRAME_BYTES` bytes unless it is one envelope: it can be sent as it is.
         """
 
     def outcome(self, request_id: bytes) -> bytes | None:

@@ -8,9 +8,9 @@ from typing import Final
 
 from ether_broker.transport.session import Session
 
-__all__ = ["GRAIN", "MOST", "Backlog"]
+__all__ = ["GRAIN", "MOST_BACKLOG_BYTES", "Backlog"]
 
-MOST: Final = 1 << 30
+MOST_BACKLOG_BYTES: Final = 1 << 30
 """Bytes in all, unless told otherwise."""
 GRAIN: Final = 64 << 10
 """Bytes by which what is kept for a session may grow before that is counted: of most sessions nothing ever is."""

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ether_broker.tap import WINDOW_BYTES, Cursor
+from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES, ObserverCursor
 from ether_broker.transport.address import INCARNATION, NOWHERE, Address
 from ether_broker.transport.channel import Channel
 from ether_broker.transport.turns import InputQueue
@@ -56,7 +56,7 @@ class Session:
     """What it wants to be told of: {token: the agent or node}."""
     held: int = 0
     """Request ids that it said it holds, since it came."""
-    cursors: dict[bytes, Cursor] = field(default_factory=dict)
+    cursors: dict[bytes, ObserverCursor] = field(default_factory=dict)
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
@@ -98,7 +98,7 @@ class Session:
     def share_window(self) -> None:
         """Share out what may be under way to its observers, now that one came or went."""
         for cursor in self.cursors.values():
-            cursor.window = WINDOW_BYTES // len(self.cursors)
+            cursor.window = OBSERVER_WINDOW_BYTES // len(self.cursors)
 
     def let_go(self) -> None:
         """Forget what is under way to it, now that it is lost and that was answered for: its agents stay known for a while."""

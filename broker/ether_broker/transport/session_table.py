@@ -29,12 +29,12 @@ from ether_broker.text import printable
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.admission_control import AdmissionControl
-from ether_broker.transport.backlog import GRAIN, MOST, Backlog
+from ether_broker.transport.backlog import GRAIN, MOST_BACKLOG_BYTES, Backlog
 from ether_broker.transport.channel import UNTOLD, Channel
 from ether_broker.transport.cost import REFUSAL
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session import Session
-from ether_broker.transport.turns import FRAME, MOST_WAITING, InputQueue, Turns
+from ether_broker.transport.turns import FRAME_OVERHEAD, MOST_WAITING, InputQueue, Turns
 from ether_broker.wire.frame import (
     PREAMBLE,
     Kind,
@@ -73,7 +73,7 @@ class SessionTable:
     def __init__(
         self, *, timing: Timing = DEFAULT_TIMING, make_session: Callable[[], int] = lambda: _random(8),
         refusals: RefusalLog | None = None, owner: Callable[[Address], str] = lambda _address: "",
-        most_kept: int = MOST, addressing: Addressing = two_connections,
+        most_kept: int = MOST_BACKLOG_BYTES, addressing: Addressing = two_connections,
     ) -> None:  # fmt: skip
         self.refusals: RefusalLog = refusals or RefusalLog()
         """Messages that were no frames, came from peers without a session, or were not allowed."""
@@ -144,7 +144,7 @@ class SessionTable:
         else:
             if session is not None and not self._is_heard(session, of_session, number, acknowledged):
                 return
-        if queue.size + len(message) + FRAME > queue.limit:
+        if queue.size + len(message) + FRAME_OVERHEAD > queue.limit:
             self.refusals.note(session.node if session else "", "input_full", f"{queue.size:,} bytes wait already")
             return
         if session is not None and number:

@@ -22,7 +22,7 @@ from ether_broker.transport.address import NOWHERE, Address
 from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES
 from ether_broker.wire.frame import read_envelopes
 
-__all__ = ["FRAME", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
+__all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
 STEP: Final = 256
 """Points of one step, and what the last envelope is above them; see `ether_broker.transport.cost`."""
@@ -32,7 +32,7 @@ MOST_WAITING: Final = 256 << 20
 """Bytes that may wait in all queues; beyond it the longest queue loses its newest frames, which then come again."""
 SESSION_QUEUE: Final = 64 << 20
 """Bytes that may wait of a session. A link that keeps more, as outcomes that are owed, says again what found no room."""
-FRAME: Final = 256
+FRAME_OVERHEAD: Final = 256
 """Bytes that a waiting frame takes beside its own."""
 
 
@@ -129,7 +129,7 @@ class Turns(Generic[_S]):
 
     def put(self, queue: InputQueue[_S], address: Address, number: int, message: bytes) -> None:
         """Let a frame wait for its turn; whether there is room was asked before."""
-        size = len(message) + FRAME
+        size = len(message) + FRAME_OVERHEAD
         queue.frames.append((address, number, message))
         queue.size += size
         self.size += size
@@ -156,7 +156,7 @@ class Turns(Generic[_S]):
                     if not queue.frames:
                         break
                     queue.address, queue.number, message = queue.frames.popleft()
-                    queue.opened = len(message) + FRAME
+                    queue.opened = len(message) + FRAME_OVERHEAD
                     found = None if queue.session is None else read_envelopes(message)
                     queue.envelopes = envelopes = found or self._open_other(queue, queue.address, message)
                     envelopes.reverse()
@@ -225,7 +225,7 @@ class Turns(Generic[_S]):
         keep, first = queue.size // 2, 0
         while queue.frames and queue.size > keep:
             _, number, message = queue.frames.pop()
-            queue.size -= len(message) + FRAME
-            self.size -= len(message) + FRAME
+            queue.size -= len(message) + FRAME_OVERHEAD
+            self.size -= len(message) + FRAME_OVERHEAD
             first = number or first
         return queue, first

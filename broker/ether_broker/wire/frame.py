@@ -26,9 +26,9 @@ from ether_broker.errors import IncompatibleVersion, MalformedFrame, PayloadTooL
 
 __all__ = [
     "BATCH",
-    "FRAME",
     "HEADER",
-    "MOST",
+    "MAX_FRAME_BYTES",
+    "MAX_FRAME_ENVELOPES",
     "PARENT",
     "PREAMBLE",
     "REQUEST_ID",
@@ -60,9 +60,9 @@ PARENT: Final = slice(32, 48)
 MAGIC: Final = b"ETHR"
 BATCH: Final = 64
 """Envelopes that ride in one frame at most, so that one sender's burst does not hold up the others' answers."""
-MOST: Final = 1_024
+MAX_FRAME_ENVELOPES: Final = 1_024
 """Envelopes that a frame has at most; one that announces more is refused unread."""
-FRAME: Final = 1 << 20
+MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes that they have together at most, unless it is one alone: libzmq cuts off a peer whose message is over a limit."""
 
 
@@ -258,7 +258,7 @@ class Frame(NamedTuple):
 
 
 def join_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> bytes:
-    """Make one frame of several envelopes, 1,024 at most (`MOST`)."""
+    """Make one frame of several envelopes, 1,024 at most (`MAX_FRAME_ENVELOPES`)."""
     preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, len(envelopes), session, number, acknowledged)
     return b"".join((preamble, pack_lengths(envelopes), *envelopes))
 
@@ -286,7 +286,7 @@ def take_frame(waiting: deque[bytes], session: int, number: int, acknowledged: i
         return head + envelope, size
     envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
     size = sum(map(len, envelopes))
-    while size > FRAME and len(envelopes) > 1:
+    while size > MAX_FRAME_BYTES and len(envelopes) > 1:
         waiting.appendleft(envelopes.pop())
         size -= len(waiting[0])
     return join_frame(envelopes, session, number, acknowledged), size
@@ -309,8 +309,8 @@ def read_preamble(frame: bytes) -> tuple[int, int, int]:
     except struct.error:
         msg = f"A message of {len(frame)} bytes is shorter than a frame's preamble of {PREAMBLE.size}."
         raise MalformedFrame(msg, frame) from None
-    if count > MOST:
-        raise MalformedFrame(f"A frame announces {count:,} envelopes, and {MOST:,} is the most.", frame)
+    if count > MAX_FRAME_ENVELOPES:
+        raise MalformedFrame(f"A frame announces {count:,} envelopes, and {MAX_FRAME_ENVELOPES:,} is the most.", frame)
     return session, number, acknowledged
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ether_actors.supervisor.delegations.delivery import SHARE
+from ether_actors.supervisor.delegations.delivery import ENDED_PER_STEP
 from ether_actors.supervisor.state.ledger import Entry
 from ether_actors.supervisor.state.round_robin import EACH, RoundRobin
 from ether_broker.envelope.status import Status
@@ -133,15 +133,18 @@ def test_what_waits_to_be_called_off_keeps_nothing_of_what_has_ended_meanwhile()
     caller = bus.node("nc", "c")
     root = d.delegate("d", to="c", timeout=1_000.0)
     bus.step()
-    numbers = [caller.delegate("c", to="w", params=bytes(SIZE), parent=root, timeout=1_000.0) for _ in range(4 * SHARE)]
+    numbers = [
+        caller.delegate("c", to="w", params=bytes(SIZE), parent=root, timeout=1_000.0)
+        for _ in range(4 * ENDED_PER_STEP)
+    ]
     bus.step()
     caller.respond("c", root)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
     orphans = bus.supervisor._policy._delivery.orphans
-    assert waiting(orphans) == kept(bus) == 3 * SHARE - EACH
+    assert waiting(orphans) == kept(bus) == 3 * ENDED_PER_STEP - EACH
 
     for number in numbers[-10:]:
         caller.cancel("c", number)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
 
-    assert (waiting(orphans), kept(bus)) == (3 * SHARE - 2 * EACH, 3 * SHARE - 2 * EACH - 10)
+    assert (waiting(orphans), kept(bus)) == (3 * ENDED_PER_STEP - 2 * EACH, 3 * ENDED_PER_STEP - 2 * EACH - 10)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ether_actors.supervisor.delegations.delivery import SHARE as CHILDREN
+from ether_actors.supervisor.delegations.delivery import ENDED_PER_STEP as CHILDREN
 from ether_actors.supervisor.journal.history import History
-from ether_actors.supervisor.membership.departures import SHARE
+from ether_actors.supervisor.membership.departures import POINTS_PER_STEP
 from ether_actors.supervisor.registry.holders import MOST_PASSED
 from ether_actors.supervisor.registry.quota import at_a_time
 from ether_actors.supervisor.registry.registration import Condition
@@ -24,7 +24,7 @@ from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport import backlog as backlog_module
 from ether_broker.transport.cost import HOLDERS_SHIFT
-from ether_broker.wire.frame import MOST, Flag, Kind, join_frame, pack_envelope, read_header
+from ether_broker.wire.frame import MAX_FRAME_ENVELOPES, Flag, Kind, join_frame, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
@@ -652,13 +652,15 @@ def test_what_is_not_for_the_broker_is_answered_once_for_many_and_costs_little_m
     for sent in (Kind.CANCEL, kind):
         bus = Bus()
         peer = bus.node("n", "a")
-        peer.raw(join_frame([pack_envelope(sent, request_id=request_id(number)) for number in range(MOST)]))
+        peer.raw(
+            join_frame([pack_envelope(sent, request_id=request_id(number)) for number in range(MAX_FRAME_ENVELOPES)])
+        )
         with WorkCounter() as counter:
             bus.step()
         work[sent] = counter.work
 
     assert peer.refusal().code == "malformed_frame"
-    assert bus.state.session_table.refused == MOST
+    assert bus.state.session_table.refused == MAX_FRAME_ENVELOPES
     assert work[kind] < 2.5 * work[Kind.CANCEL]
 
 
@@ -767,12 +769,12 @@ def lost_crowd() -> tuple[Bus, Peer, list[int]]:
     """A node that was just lost with three times as much work as one step rules on, and who asked for it."""
     bus = Bus()
     d = bus.delegator("d")
-    worker = bus.node("nw", *(f"w{number}" for number in range(2 * SHARE // 100 + 10)))
+    worker = bus.node("nw", *(f"w{number}" for number in range(2 * POINTS_PER_STEP // 100 + 10)))
     numbers = []
-    for agent in sorted(bus.agent(f"w{number}").manifest.agent for number in range(2 * SHARE // 100 + 10)):
+    for agent in sorted(bus.agent(f"w{number}").manifest.agent for number in range(2 * POINTS_PER_STEP // 100 + 10)):
         numbers += [d.delegate("d", to=agent, timeout=60.0) for _ in range(100)]
     bus.step()
-    assert len(worker.work()) == len(numbers) > 2 * SHARE
+    assert len(worker.work()) == len(numbers) > 2 * POINTS_PER_STEP
     session = worker.session
     worker.is_dead = True
     bus.state.session_table.unreachable(session.receiver)
@@ -788,7 +790,7 @@ def test_the_work_of_a_lost_node_is_ended_a_share_a_step_and_nobody_else_waits_f
         assert differences(bus.supervisor, bus.history) == []
         assert bus.supervisor.next_wake() <= bus.now
         bus.supervisor.step([], bus.now, bus.now + 1e9)
-        assert before - len(bus.state.ledger) <= SHARE + 100
+        assert before - len(bus.state.ledger) <= POINTS_PER_STEP + 100
         steps += 1
 
     bus.step()
@@ -856,17 +858,17 @@ def test_the_children_of_what_has_ended_are_called_off_a_share_a_step_and_none_i
 def test_a_node_that_leaves_is_out_of_every_choice_at_once_and_told_bye_when_its_last_agent_has_left() -> None:
     bus = Bus()
     d, stays = bus.delegator("d"), bus.node("ns", "s")
-    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * POINTS_PER_STEP)))
     waiting = d.delegate("d", to="l0", timeout=60.0)
     bus.step()
     leaves.took(Kind.DELEGATION)
 
     leaves.send(Kind.BYE)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
-    assert SHARE < len(bus.state.registry) - 2 < 3 * SHARE
+    assert POINTS_PER_STEP < len(bus.state.registry) - 2 < 3 * POINTS_PER_STEP
     assert differences(bus.supervisor, bus.history) == []
     numbers = [d.delegate("d", timeout=60.0) for _ in range(20)]
-    by_name = d.delegate("d", to=f"l{3 * SHARE - 1}", timeout=60.0)
+    by_name = d.delegate("d", to=f"l{3 * POINTS_PER_STEP - 1}", timeout=60.0)
     bus.step()
     assert stays.work() == numbers
     while bus.supervisor.next_wake() <= bus.now:
@@ -874,7 +876,7 @@ def test_a_node_that_leaves_is_out_of_every_choice_at_once_and_told_bye_when_its
         bus.step()
         assert differences(bus.supervisor, bus.history) == []
 
-    assert [event["reason"] for event in bus.events("agent_down")] == ["left"] * 3 * SHARE
+    assert [event["reason"] for event in bus.events("agent_down")] == ["left"] * 3 * POINTS_PER_STEP
     assert len(leaves.took(Kind.BYE)) == 1
     codes = {outcome.number: outcome.code for outcome in d.took(Kind.RESPONSE)}
     assert codes == {waiting: "node_lost", by_name: "agent_down"}
@@ -884,7 +886,7 @@ def test_a_node_that_leaves_is_out_of_every_choice_at_once_and_told_bye_when_its
 def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
     bus = Bus()
     watcher = bus.node("nw")
-    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * POINTS_PER_STEP)))
     watcher.send(Kind.MONITOR, request_id=request_id(9_000), target=b"node:nl")
     bus.step()
 
@@ -898,7 +900,7 @@ def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
         assert differences(bus.supervisor, bus.history) == []
 
     assert {event["reason"] for event in bus.events("agent_down")} == {"left"}
-    assert len(bus.events("agent_down")) == 3 * SHARE
+    assert len(bus.events("agent_down")) == 3 * POINTS_PER_STEP
     assert len(watcher.took(Kind.DOWN)) == 1
     assert len(bus.state.registry) == 0
 
@@ -906,7 +908,7 @@ def test_a_node_that_is_lost_while_its_agents_leave_has_left() -> None:
 def test_who_monitors_a_node_that_is_back_is_not_told_of_its_earlier_loss() -> None:
     bus = Bus()
     watcher = bus.node("nw")
-    earlier = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    earlier = bus.node("nl", *(f"l{number}" for number in range(3 * POINTS_PER_STEP)))
     earlier.is_dead = True
     bus.state.session_table.close(earlier.session, "gone")
     bus.supervisor.step([], bus.now, bus.now)
@@ -921,8 +923,8 @@ def test_who_monitors_a_node_that_is_back_is_not_told_of_its_earlier_loss() -> N
 def test_what_many_agents_that_drain_have_waiting_goes_to_others_over_several_steps_and_never_to_one_of_them() -> None:
     bus = Bus(Limits(window=1))
     d, stays = bus.delegator("d"), bus.node("ns", "s")
-    drains = bus.node("nl", *(f"l{number}" for number in range(2 * SHARE)))
-    for _ in range(3 * SHARE):
+    drains = bus.node("nl", *(f"l{number}" for number in range(2 * POINTS_PER_STEP)))
+    for _ in range(3 * POINTS_PER_STEP):
         d.delegate("d", timeout=60.0)
     bus.step()
     given = drains.work()
@@ -937,9 +939,9 @@ def test_what_many_agents_that_drain_have_waiting_goes_to_others_over_several_st
 
     assert steps > 2
     assert drains.work() == []
-    assert len(given) == 2 * SHARE
-    assert len(bus.events("agent_draining")) == 2 * SHARE
-    assert bus.agent("s").mailbox.outstanding == SHARE
+    assert len(given) == 2 * POINTS_PER_STEP
+    assert len(bus.events("agent_draining")) == 2 * POINTS_PER_STEP
+    assert bus.agent("s").mailbox.outstanding == POINTS_PER_STEP
 
 
 def test_what_the_access_list_does_not_have_costs_who_asks_as_much_as_any_dead_letter() -> None:
@@ -962,7 +964,7 @@ def test_what_the_access_list_does_not_have_costs_who_asks_as_much_as_any_dead_l
 
 def test_the_successor_of_a_node_that_said_bye_need_not_wait_for_what_that_leaves() -> None:
     bus = Bus()
-    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * SHARE)))
+    leaves = bus.node("nl", *(f"l{number}" for number in range(3 * POINTS_PER_STEP)))
     leaves.send(Kind.BYE)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.now)
 
@@ -979,7 +981,7 @@ def test_an_agent_that_came_back_and_is_lost_again_is_kept_from_that_on() -> Non
     bus = Bus()
     bus.node("n1", "a", "z").die()
     bus.pass_time(4.0)
-    n2 = bus.node("n2", *(f"b{number}" for number in range(3 * SHARE)), "z")
+    n2 = bus.node("n2", *(f"b{number}" for number in range(3 * POINTS_PER_STEP)), "z")
     bus.pass_time(597.0)
 
     n2.is_dead = True

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from ether_actors.supervisor.capabilities.lease_service import SHARE
+from ether_actors.supervisor.capabilities.lease_service import RELEASED_PER_STEP
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
@@ -14,9 +14,9 @@ from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import request_id
 from tests.actors.supervisor.test_shares import CountedWorld
 
-FEW: Final = 2 * SHARE
+FEW: Final = 2 * RELEASED_PER_STEP
 MANY: Final = 8 * FEW
-MOST: Final = SHARE + SHARE // 2
+MOST: Final = RELEASED_PER_STEP + RELEASED_PER_STEP // 2
 """Of a step: what is done at once, and `LeaseService.serve`."""
 HOLDERS: Final = 8
 AGENTS: Final = [f"a{number}" for number in range(HOLDERS)]
@@ -80,7 +80,7 @@ def test_the_node_of_the_holder_pays_for_the_release_and_who_called_it_off_does_
     world.step()
 
     assert w.tag - before >= MANY // HOLDERS
-    assert w.tag - d.tag >= MANY // HOLDERS - SHARE // 2  # which begins where those are who wait
+    assert w.tag - d.tag >= MANY // HOLDERS - RELEASED_PER_STEP // 2  # which begins where those are who wait
 
 
 def test_a_lease_whose_holder_has_ended_is_nobodys_until_the_next_in_line_has_it() -> None:
@@ -119,7 +119,7 @@ def test_claims_that_are_late_when_the_holder_ends_are_ended_a_share_a_step_and_
     world.hold("a0", "r")
     world.bus.step()
     for name in AGENTS[1:7]:
-        world.hold(name, *["r"] * SHARE, wait=5.02)
+        world.hold(name, *["r"] * RELEASED_PER_STEP, wait=5.02)
     last = world.hold("a7", "r", wait=60.0)
     world.bus.step()
     world.w.took(Kind.RESPONSE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ether_actors.supervisor.capabilities.pages import LIMIT
-from ether_actors.supervisor.membership.outcome_replay import SHARE
+from ether_actors.supervisor.membership.outcome_replay import LOOK_UPS_PER_STEP
 from ether_actors.supervisor.state.numbered import SPARE
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.payload import unpack
@@ -50,13 +50,13 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
     peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(ENDED)]})
 
     bus.step()
-    assert kept.questions == SHARE
+    assert kept.questions == LOOK_UPS_PER_STEP
     assert bus.supervisor.next_wake() == bus.now
 
     while bus.supervisor.next_wake() == bus.now:
         before = kept.questions
         bus.step()
-        assert kept.questions - before <= SHARE
+        assert kept.questions - before <= LOOK_UPS_PER_STEP
     assert sorted(received.number for received in peer.inbox) == [10_000 + number for number in range(ENDED)]
     assert len(uncollected(bus.state.ended, b"d")) == 0
 
@@ -71,14 +71,14 @@ def test_looks_into_the_journal_are_paid_and_have_a_rate() -> None:
     bus.pass_time(0.1)
 
     burst, rate = 512, 8_192
-    assert burst <= kept.questions <= burst + 0.1 * rate + SHARE
-    assert peer.session.input.tag - before >= kept.questions - SHARE
+    assert burst <= kept.questions <= burst + 0.1 * rate + LOOK_UPS_PER_STEP
+    assert peer.session.input.tag - before >= kept.questions - LOOK_UPS_PER_STEP
 
 
 def test_what_cannot_be_read_now_is_given_out_when_it_can_be_and_nobody_spins_meanwhile() -> None:
-    bus, peer, kept = bus_with(SHARE + 3)
+    bus, peer, kept = bus_with(LOOK_UPS_PER_STEP + 3)
     kept.fails = True
-    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(SHARE + 3)]})
+    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(LOOK_UPS_PER_STEP + 3)]})
     bus.pass_time(3.0)
     assert peer.took(Kind.RESPONSE) == []
     assert 1 <= kept.questions <= 7
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_now_is_given_out_when_it_can_be_and_nobody_spins_me
     kept.fails = False
     bus.pass_time(2.0)
 
-    assert sorted(peer.outcomes()) == [10_000 + number for number in range(SHARE + 3)]
+    assert sorted(peer.outcomes()) == [10_000 + number for number in range(LOOK_UPS_PER_STEP + 3)]
 
 
 def test_what_is_still_open_goes_to_the_delegator_that_is_back_at_once() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether_actors.supervisor.delegations.progress import SHARE, UNHEARD, UNSETTLED, WAITING
+from ether_actors.supervisor.delegations.progress import PASSED_ON_PER_STEP, UNHEARD, UNSETTLED, WAITING
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.state.progress_limiter import BURST, RATE
 from ether_broker.envelope.payload import pack
@@ -249,10 +249,10 @@ def test_what_waited_for_room_is_passed_on_a_share_a_step_and_who_said_it_pays()
     tell(bus, a, numbers)
     before = a.session.input.tag
     d.acknowledge()
-    for expected in (SHARE, SHARE, 360 - 2 * SHARE):
+    for expected in (PASSED_ON_PER_STEP, PASSED_ON_PER_STEP, 360 - 2 * PASSED_ON_PER_STEP):
         bus.step()
         assert len(d.took(Kind.RESPONSE)) == expected
-        assert (bus.supervisor.next_wake() <= bus.now) == (expected == SHARE)
+        assert (bus.supervisor.next_wake() <= bus.now) == (expected == PASSED_ON_PER_STEP)
     assert a.session.input.tag - before == 360 * WAITED
 
 
@@ -271,7 +271,7 @@ def test_what_has_waited_for_its_time_is_passed_on_a_share_a_step(monkeypatch: p
     assert len(d.took(Kind.RESPONSE)) == 300
     bus.now += 1.0
 
-    for expected in (SHARE, SHARE, 300 - 2 * SHARE):
+    for expected in (PASSED_ON_PER_STEP, PASSED_ON_PER_STEP, 300 - 2 * PASSED_ON_PER_STEP):
         assert bus.supervisor.next_wake() <= bus.now
         bus.step()
         assert len(d.took(Kind.RESPONSE)) == expected

@@ -817,7 +817,7 @@ def test_what_a_recovery_drops_of_the_endings_is_still_known_as_one_that_may_hav
 
 
 def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(delivery, "SHARE", 2)
+    monkeypatch.setattr(delivery, "ENDED_PER_STEP", 2)
     world = World()
     d, a = pair(world)
     w = world.life("nw", "w")
@@ -842,7 +842,7 @@ def test_children_that_were_still_to_be_called_off_are_so_after_a_restart(monkey
 def test_the_children_of_a_run_that_was_lost_with_its_node_are_called_off_before_it_runs_again(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(departures, "SHARE", 4)
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 4)
     world = World()
     d, a = pair(world)
     again, w = world.life("nb", "b"), world.life("nw", "w")
@@ -1084,7 +1084,7 @@ def told(world: World, *names: str) -> list[tuple[str, str, str]]:
 @pytest.fixture
 def one_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step rules on one delegation of an agent that goes."""
-    monkeypatch.setattr(departures, "SHARE", 4)
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 4)
 
 
 @pytest.mark.usefixtures("one_a_step")

@@ -22,7 +22,7 @@ HOMES = {"d": [], "na": ["a"], "nb": ["b"]}
 """{process: its specialists}."""
 CLOCKS = st.sampled_from([0.0, -3600.0, -1.0, 1.0, 30.0, 3600.0])
 """Seconds that a machine takes it to be later."""
-_SHARE = departures.SHARE
+_SHARE = departures.POINTS_PER_STEP
 CRASHES = st.lists(st.integers(0, 4), max_size=2)
 """Of brokers: so many steps after something began each of them dies."""
 TIMEOUTS = st.sampled_from([0.5, 3.0, 15.0, 60.0, 60.0])
@@ -33,7 +33,7 @@ class Restarts(RuleBasedStateMachine):
 
     @initialize(window=st.integers(1, 3), share=st.sampled_from([_SHARE, 4, 4]))
     def a_bus(self, window: int, share: int) -> None:
-        departures.SHARE = share  # with 4 each step rules on one delegation of an agent that goes
+        departures.POINTS_PER_STEP = share  # with 4 each step rules on one delegation of an agent that goes
         self.world = World(synced=False, window=window)
         for name, agents in HOMES.items():
             self.world.life(name, *agents)
@@ -291,7 +291,7 @@ class Restarts(RuleBasedStateMachine):
             if hasattr(self, "world"):
                 self.all_comes_to_its_end()
         finally:
-            departures.SHARE = _SHARE
+            departures.POINTS_PER_STEP = _SHARE
 
     def all_comes_to_its_end(self) -> None:
         world = self.world

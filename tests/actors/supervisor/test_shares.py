@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from ether_actors.supervisor.membership.departures import SHARE
+from ether_actors.supervisor.membership.departures import POINTS_PER_STEP
 from ether_actors.supervisor.membership.monitors import CLEARED
-from ether_actors.supervisor.membership.monitors import SHARE as TOLD
+from ether_actors.supervisor.membership.monitors import TOLD_PER_STEP as TOLD
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
@@ -21,9 +21,9 @@ from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter
 
-FEW: Final = 2 * SHARE
+FEW: Final = 2 * POINTS_PER_STEP
 MANY: Final = 3 * FEW
-MOST: Final = SHARE + SHARE // 2
+MOST: Final = POINTS_PER_STEP + POINTS_PER_STEP // 2
 """Of a step: what is done at once for those who say REGISTER or UNREGISTER, and `Departures.serve`."""
 RULED: Final = MOST // 16 + 4
 """Of it delegations, each of which counts for 16; and the one more that each agent's turn may have."""
@@ -183,7 +183,7 @@ def test_what_a_step_does_for_those_who_go_is_a_share_however_much_they_have(nam
 @pytest.mark.parametrize("kind", [Kind.UNREGISTER, Kind.BYE])
 def test_saying_again_that_all_agents_drain_or_leave_costs_nothing_for_each_of_them(kind: Kind) -> None:
     costs = []
-    for count in (FEW + SHARE, 8 * FEW):
+    for count in (FEW + POINTS_PER_STEP, 8 * FEW):
         world = CountedWorld(*(f"a{number}" for number in range(count)))
         world.w.send(kind)
         world.step()
@@ -442,7 +442,7 @@ def test_work_that_is_moved_keeps_to_the_bound_of_a_mailbox_and_the_rest_stays_w
 
 def test_what_expires_in_mailboxes_is_ended_a_share_a_step_however_many_are_given_room() -> None:
     world = World(*"abcef", limits=Limits(window=1))
-    numbers = [world.d.delegate("d", to=name, timeout=2.0) for name in "abcef" for _ in range(2 * SHARE)]
+    numbers = [world.d.delegate("d", to=name, timeout=2.0) for name in "abcef" for _ in range(2 * POINTS_PER_STEP)]
     world.bus.step()
     given = world.w.took(Kind.DELEGATION)
     world.bus.now += 2.1
@@ -451,7 +451,7 @@ def test_what_expires_in_mailboxes_is_ended_a_share_a_step_however_many_are_give
     world.run()
 
     outcomes = world.d.outcomes()
-    assert max(world.ended) <= len(given) + 3 * SHARE
+    assert max(world.ended) <= len(given) + 3 * POINTS_PER_STEP
     assert outcomes.keys() == {*numbers}
     assert sorted(outcomes.values()).count(Status.COMPLETED) == len(given) == 5
 

@@ -135,8 +135,8 @@ def wait_in(pool: Pool, count: int) -> threading.Event:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     """Two threads may wait while all is begun, and four at all."""
-    monkeypatch.setattr(pools, "MANY", 2)
-    monkeypatch.setattr(pools, "MOST", 4)
+    monkeypatch.setattr(pools, "MANY_THREADS_WAITING", 2)
+    monkeypatch.setattr(pools, "MOST_THREADS_WAITING", 4)
     made = Pool(1, "test-pool")
     yield made
     assert made.close() == 0
@@ -161,7 +161,7 @@ def test_what_is_held_is_woken_one_after_the_other_once_fewer_wait(small: Pool):
     release = wait_in(small, 2)
     woken: list[int] = []
     for number in range(5):
-        small.hold(lambda number=number: small.submit(lambda: woken.append(number)))
+        small.call_when_room(lambda number=number: small.submit(lambda: woken.append(number)))
     run(small, lambda: None)
     assert woken == []
 
@@ -175,7 +175,7 @@ def test_while_nothing_moves_twice_as_much_of_what_is_held_is_let_in_each_time(s
     release = wait_in(small, 2)
     rooms: list[Room] = []
     for _ in range(10):
-        small.hold(lambda: rooms.append(small.room))
+        small.call_when_room(lambda: rooms.append(small.room))
 
     woken = []
     for _ in range(4):
@@ -191,7 +191,7 @@ def test_what_is_held_where_nothing_has_room_is_woken_to_be_refused(small: Pool)
     release = wait_in(small, 4)
     rooms: list[Room] = []
     for _ in range(10):
-        small.hold(lambda: small.submit(lambda: rooms.append(small.room)))
+        small.call_when_room(lambda: small.submit(lambda: rooms.append(small.room)))
 
     small.relieve()
     small.relieve()
@@ -207,8 +207,8 @@ def test_one_callable_is_held_once(small: Pool):
         woken.append(None)
 
     release = wait_in(small, 2)
-    small.hold(wake)
-    small.hold(wake)
+    small.call_when_room(wake)
+    small.call_when_room(wake)
     release.set()
     run(small, lambda: None)
 
@@ -268,7 +268,7 @@ def test_a_thread_that_was_refused_is_asked_for_again_and_as_many_wait_as_before
     pool.relieve()
 
     assert done.wait(PATIENCE)
-    assert (pool.room, pool._many, pool._most) == (Room.ALL, pools.MANY, pools.MOST)
+    assert (pool.room, pool._many, pool._most) == (Room.ALL, pools.MANY_THREADS_WAITING, pools.MOST_THREADS_WAITING)
     many = wait_in(pool, 20)
     run(pool, lambda: None)
     assert pool.room is Room.ALL

@@ -84,7 +84,7 @@ class PoolMachine(RuleBasedStateMachine):
         if self.pool.room is Room.SUB_DELEGATIONS:  # as a turn does, which then ends
             woken = threading.Event()
             self.held.append(woken)
-            self.pool.hold(lambda: self.pool.submit(woken.set))
+            self.pool.call_when_room(lambda: self.pool.submit(woken.set))
 
     @rule()
     def relieve(self) -> None:

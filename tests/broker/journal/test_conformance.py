@@ -12,7 +12,7 @@ import pytest
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import Closed, InternalError
 from ether_broker.journal.journal import Journal, Removed, Replayed
-from ether_broker.wire.frame import FRAME, Flag, mark
+from ether_broker.wire.frame import MAX_FRAME_BYTES, Flag, mark
 from tests.broker.journal.kinds import KINDS, Opener
 from tests.broker.journal.support import delegation, put, request, response, settle
 
@@ -157,13 +157,13 @@ def test_a_batch_is_read_by_any_of_its_numbers(journal: Journal):
 
 
 def test_a_large_batch_is_read_in_parts_that_fit_into_frames(journal: Journal):
-    envelopes = [bytes([index]) * 300_000 for index in range(10)] + [b"z" * (FRAME + 1)]
+    envelopes = [bytes([index]) * 300_000 for index in range(10)] + [b"z" * (MAX_FRAME_BYTES + 1)]
     put(journal, envelopes)
 
     read: list[bytes] = []
     while batch := journal.read(len(read) + 1):
         assert batch.first == len(read) + 1
-        assert batch.size <= FRAME or len(batch.envelopes) == 1
+        assert batch.size <= MAX_FRAME_BYTES or len(batch.envelopes) == 1
         read += batch.envelopes
 
     assert read == envelopes

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ether_broker.errors import IncompatibleVersion, MalformedFrame
 from ether_broker.wire.frame import (
     BATCH,
-    FRAME,
     HEADER,
+    MAX_FRAME_BYTES,
     Flag,
     Header,
     Kind,
@@ -134,7 +134,13 @@ def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in
 
 @pytest.mark.parametrize(
     ("sizes", "together"),
-    [([FRAME - 10, 10, 1], 2), ([FRAME - 10, 11, 1], 1), ([FRAME + 1, 1], 1), ([1, FRAME], 1), ([1, 1], 2)],
+    [
+        ([MAX_FRAME_BYTES - 10, 10, 1], 2),
+        ([MAX_FRAME_BYTES - 10, 11, 1], 1),
+        ([MAX_FRAME_BYTES + 1, 1], 1),
+        ([1, MAX_FRAME_BYTES], 1),
+        ([1, 1], 2),
+    ],
 )
 def test_a_frame_has_at_most_a_mebibyte_or_one_envelope(sizes: list[int], together: int):
     waiting = deque(bytes(size) for size in sizes)

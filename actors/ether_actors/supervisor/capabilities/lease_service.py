@@ -31,9 +31,9 @@ from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooMa
 from ether_broker.transport.cost import LEASES_SHIFT
 from ether_broker.wire.frame import read_header
 
-__all__ = ["SHARE", "LeaseService"]
+__all__ = ["RELEASED_PER_STEP", "LeaseService"]
 
-SHARE: Final = 128
+RELEASED_PER_STEP: Final = 128
 """The budget of a step: leases released and claims ended because their delegations have ended. Half as much is added where what
 ended in the step used it up."""
 _TURN: Final = 16
@@ -56,7 +56,7 @@ class LeaseService:
         self._delivery = delivery
         self.leases: Final[LeaseTable] = state.leases
         self.job: Job = Job(state.schedule, self._go_on)
-        self._share = StepShare(state.schedule, SHARE)
+        self._share = StepShare(state.schedule, RELEASED_PER_STEP)
         state.ledger.bound = self.leases.bound
         state.ledger.on_left = self._left
 

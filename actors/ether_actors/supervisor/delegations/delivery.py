@@ -22,7 +22,7 @@ from ether_broker.wire.frame import Flag, Kind, pack_envelope
 __all__ = ["Delivery"]
 
 _RECENT: Final = 256
-SHARE: Final = 128
+ENDED_PER_STEP: Final = 128
 """Delegations that one step cancels because what they were made for has ended."""
 _ENDED_PARENT: Final = "The delegation that it was made for has ended."
 _QUEUED, _SENT, _, _ENDED = State  # a member of an Enum costs a look-up each time that it is named
@@ -33,13 +33,13 @@ class Delivery:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.orphans: RoundRobin[str, Entry] = RoundRobin(SHARE)
+        self.orphans: RoundRobin[str, Entry] = RoundRobin(ENDED_PER_STEP)
         """What is still to be cancelled, because what it was made for has ended."""
         self.unsent: OrderedDict[Registration, None] = OrderedDict()
         """Agents whose mailboxes have more that has expired than one step ends."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         """Ends both."""
-        self._share = StepShare(state.schedule, SHARE)
+        self._share = StepShare(state.schedule, ENDED_PER_STEP)
         """How much of both this step may still end."""
 
     # -- to specialists ------------------------------------------------------------------------------------------

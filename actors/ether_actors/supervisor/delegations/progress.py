@@ -29,7 +29,7 @@ from ether_broker.transport.cost import WAITED
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header, rehead
 
-__all__ = ["SHARE", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
+__all__ = ["PASSED_ON_PER_STEP", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
 
 UNSETTLED: Final = 4 << 20
 """Bytes of one node's progress that may be uncommitted."""
@@ -37,7 +37,7 @@ UNHEARD: Final = 16 << 20
 """Bytes under way to a delegator's node above which it is told no more progress for a while."""
 WAITING: Final = 4 << 20
 """Bytes of progress of one node that may wait; what has no room is dropped, and counted as folded."""
-SHARE: Final = 128
+PASSED_ON_PER_STEP: Final = 128
 """Delegations that one step looks at because their time has come, and as many because there is room for what they tell."""
 _TURN: Final = 16
 """Of them those of one line, after which another has its turn."""
@@ -121,11 +121,11 @@ class Progress:
         if self._was_behind and not state.is_behind:
             self._was_behind = False
             self.going.update(((session, False), None) for session in lines)
-        left = SHARE
+        left = PASSED_ON_PER_STEP
         while self.timed and self.timed[0][0] <= state.now and left > 0:
             left -= 1
             self._look(heappop(self.timed)[2])
-        left = SHARE
+        left = PASSED_ON_PER_STEP
         while self.going and left > 0:
             left -= self._go_on(self.going.popitem(last=False)[0], min(_TURN, left))
         if lines:

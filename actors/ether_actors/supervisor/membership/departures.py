@@ -18,13 +18,13 @@ from ether_broker.transport.cost import HOLDERS_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope
 
-__all__ = ["SHARE", "Departures"]
+__all__ = ["POINTS_PER_STEP", "Departures"]
 
 _NODE_LOST: Final = "node_lost"
 _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
-SHARE: Final = 128
+POINTS_PER_STEP: Final = 128
 """The budget of a step: an agent that goes costs 1, a delegation that is ruled on or moved `_RULING`. Half as much is
 added where REGISTERs used it up."""
 _RULING: Final = 16
@@ -67,7 +67,7 @@ class Departures:
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
-        self._share = StepShare(state.schedule, SHARE)
+        self._share = StepShare(state.schedule, POINTS_PER_STEP)
         self.remembered = LostAgents(state)
         """Agents of lost nodes whose work has been ruled on."""
 
@@ -93,7 +93,7 @@ class Departures:
         leaving = self._newcomers(session)
         self._go(leaving, _LEFT)
         for agent in leaving:
-            left = self._share.left - SHARE // 2  # the job has so much in any case
+            left = self._share.left - POINTS_PER_STEP // 2  # the job has so much in any case
             if left <= 0:
                 break
             if agent in self.waiting:

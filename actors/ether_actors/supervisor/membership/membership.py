@@ -29,7 +29,7 @@ from ether_broker.errors import (
     NodeRefused,
     TooMuch,
 )
-from ether_broker.tap import Cursor
+from ether_broker.observer_cursor import ObserverCursor
 from ether_broker.transport.address import Address
 from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
 from ether_broker.transport.session import Session
@@ -279,7 +279,9 @@ class Membership:
             msg = f"OBSERVE: topics is {repr(topics)[:_REASON]} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
         position = since or self._state.tap.next
-        session.cursors[header.request_id] = Cursor(topics=tuple(topic.encode() for topic in topics), position=position)
+        session.cursors[header.request_id] = ObserverCursor(
+            topics=tuple(topic.encode() for topic in topics), position=position
+        )
         session.share_window()
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)

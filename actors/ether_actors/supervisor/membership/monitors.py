@@ -19,9 +19,9 @@ from ether_broker.transport.cost import RIGHTS_SHIFT, TOLD_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
-__all__ = ["CLEARED", "SHARE", "Monitors"]
+__all__ = ["CLEARED", "TOLD_PER_STEP", "Monitors"]
 
-SHARE: Final = 128
+TOLD_PER_STEP: Final = 128
 """Monitors that one step tells."""
 _TURN: Final = 16
 """Of them those of one target, after which another has its turn."""
@@ -92,7 +92,7 @@ class Monitors:
 
     def _go_on(self) -> float:
         """Tell the next of them, and forget those of lost nodes."""
-        left = SHARE
+        left = TOLD_PER_STEP
         while self.telling and left > 0:
             watched = self.telling.popleft()
             for _ in range(min(_TURN, left, len(watched.by))):

@@ -21,7 +21,7 @@ from ether_broker.transport.cost import AGAIN_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, read_header
 
-__all__ = ["SHARE", "OutcomeReplay"]
+__all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]
 
 _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
@@ -36,7 +36,7 @@ _LOOK: Final = 2 << 10
 """Bytes as which a look for an outcome counts where there is a journal."""
 _READ_SHIFT: Final = 6
 """Of the number of outcomes on their way that are read for one RESUME: what is charged for that, in points."""
-SHARE: Final = 32
+LOOK_UPS_PER_STEP: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
 
@@ -112,7 +112,7 @@ class OutcomeReplay:
         if session.lost:
             del self.asked[session]
             return
-        share = [waiting.popleft() for _ in range(min(SHARE, len(waiting)))]
+        share = [waiting.popleft() for _ in range(min(LOOK_UPS_PER_STEP, len(waiting)))]
         self._until = max(
             (ending.number for id_ in share if (ending := self._state.ended.get(id_)) is not None), default=0
         )

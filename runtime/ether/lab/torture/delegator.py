@@ -27,7 +27,7 @@ from ether_broker.wire.codec import read_response
 
 __all__ = ["Delegator", "main"]
 
-WINDOW: Final = 64
+MOST_OPEN: Final = 64
 """Delegations that are open at a time."""
 _TICK: Final = 0.005
 _JOIN: Final = 60.0
@@ -64,7 +64,7 @@ class Delegator:
         """Ask for what is due, as far as the window allows, and cancel what is to be cancelled."""
         now = time.monotonic()
         due = min(self._request["share"], int((now - self._request["began"]) * self._request["rate"]) + 1)
-        while self._index < due and len(self._open) < WINDOW:
+        while self._index < due and len(self._open) < MOST_OPEN:
             self._ask(make_job(self._request["seed"], self._bus.name, self._index))
             self._index += 1
         self._cancels.run(blocking=False)

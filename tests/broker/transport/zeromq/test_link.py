@@ -18,7 +18,7 @@ from ether_broker.transport.channel import UNTOLD, Channel, receive
 from ether_broker.transport.link import LINK_LIMIT, Link
 from ether_broker.transport.zeromq import link as links
 from ether_broker.transport.zeromq.link import FULL, ZmqLink
-from ether_broker.wire.frame import BATCH, FRAME, join_frame, read_frame
+from ether_broker.wire.frame import BATCH, MAX_FRAME_BYTES, join_frame, read_frame
 from tests.support import wait_until
 
 PATIENCE = 10.0
@@ -157,7 +157,7 @@ def test_flushing_sends_what_is_held_back(link: ZmqLink, hub: Hub):
 
 
 def test_a_frame_is_bounded_in_count_and_in_bytes(link: ZmqLink, hub: Hub):
-    big = bytes(FRAME // 2 + 1)
+    big = bytes(MAX_FRAME_BYTES // 2 + 1)
     for envelope in (big, big, *[b"x"] * (BATCH + 1)):
         link.send(envelope, hold=True)
     link.flush()
