@@ -112,10 +112,11 @@ def _restore_agents(
             )  # fmt: skip
         manifest = manifests.get(agent.manifest)
         if manifest is None:  # agents of one class have the same
-            manifest = manifests[agent.manifest] = Manifest.parse({**unpack(agent.manifest), "agent": name})
+            manifest = Manifest.parse_without_schemas({**unpack(agent.manifest), "agent": name})
+            manifests[agent.manifest] = manifest
         condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
         own = manifest.model_copy(update={"agent": name})
-        registration = state.registry.restore(own, session, condition)
+        registration = state.registry.restore(own, session, condition, len(agent.manifest))
         if agent.is_down:
             session.agents.pop(registration.name, None)
             kept.append(registration)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum, unique
-from typing import Annotated, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import FailFast, Field, model_validator
 
@@ -13,12 +14,14 @@ from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Mo
 from ether_broker.envelope.version import SCHEMA_VERSION, is_semantic
 from ether_broker.errors import InvalidManifest, UsageError
 
-__all__ = ["ANY", "Capability", "Depth", "Interface", "Manifest"]
+__all__ = ["ANY", "SCHEMAS", "Capability", "Depth", "Interface", "Manifest"]
 
 MOST_CAPABILITIES: Final = 512
 """Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
+SCHEMAS: Final = ("params_schema", "result_schema")
+"""The fields of a capability that only who asks for its manifest reads."""
 _Words = Annotated[tuple[str, ...], FailFast()]
 """Only the first invalid one is reported: a peer may send 65,536 of them, and pydantic takes 0.3 µs for each."""
 
@@ -94,6 +97,21 @@ class Manifest(Model):
     notes: str = ""
     schema_version: SchemaVersion = SCHEMA_VERSION
 
+    @classmethod
+    def parse_without_schemas(cls, document: Mapping[str, Any]) -> Self:
+        """As `parse`, and the schemas of its capabilities are left out: read, they take twenty times the memory.
+
+        Raises:
+            InvalidManifest, IncompatibleVersion: as `parse`.
+        """
+        capabilities = document.get("capabilities")
+        if not isinstance(capabilities, list):
+            return cls.parse(document)
+        if len(capabilities) > MOST_CAPABILITIES:  # each that is none would be a problem of its own
+            msg = f"A manifest has {len(capabilities):,} capabilities, and {MOST_CAPABILITIES:,} is the most."
+            raise InvalidManifest(msg)
+        return cls.parse({**document, "capabilities": list(map(_without_schemas, capabilities))})
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not is_semantic(self.version):
@@ -147,3 +165,14 @@ def _begins(name: str) -> list[str]:
     """A name and the prefixes of it that end at a dot."""
     words = name.split(".")
     return [".".join(words[:count]) for count in range(1, len(words) + 1)]
+
+
+def _without_schemas(capability: Any) -> Any:
+    """What is no schema stays, so that its validation tells it."""
+    if not isinstance(capability, dict):
+        return capability
+    return {
+        key: value
+        for key, value in capability.items()
+        if key not in SCHEMAS or not isinstance(value, dict) or not all(type(name) is str for name in value)
+    }

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.membership import registering
 from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.mailbox_limits import Limits
+from ether_broker.security.access_list import Access, RegisterRule
 from ether_broker.transport.cost import CAPABILITY, MANIFEST_SHIFT
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
@@ -140,7 +142,7 @@ def test_the_nodes_of_a_key_have_half_of_what_the_bus_may_have():
 
     refusal = two.refusal()
     assert (
-        "take 32 places (one of many capabilities takes several), 0 of them down; 1 more would be above 32"
+        "take 32 places (one with a large manifest takes several), 0 of them down; 1 more would be above 32"
         in refusal.body["message"]
     )
     assert (refusal.code, len(up(bus))) == ("too_much", 52)
@@ -238,7 +240,7 @@ def test_agents_that_are_down_and_have_work_make_no_room_and_the_refusal_says_ho
     bus.step()
     refusal = two.refusal()
     assert (
-        "take 29 places (one of many capabilities takes several), 12 of them down; 6 more would be above 32"
+        "take 29 places (one with a large manifest takes several), 12 of them down; 6 more would be above 32"
         in refusal.body["message"]
     )
     register(two, [f"b{number}" for number in range(5)])
@@ -396,7 +398,7 @@ def test_an_agent_of_many_capabilities_counts_as_several():
     assert up(bus) == [f"a{number}" for number in range(6)]
     refusals = [refusal for peer in peers for refusal in peer.took(Kind.ERROR)]
     assert {refusal.code for refusal in refusals} == {"too_much"}
-    assert "one of many capabilities takes several" in refusals[0].body["message"]
+    assert "one with a large manifest takes several" in refusals[0].body["message"]
 
     bus.pass_time(100.0)
     peers[0].die()
@@ -451,3 +453,63 @@ def test_what_many_capabilities_cost_is_paid_by_who_registers_and_shared_out_whe
         arrivals = []
     assert len(left) > 6
     assert max(before - after for before, after in itertools.pairwise(left)) <= 2
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------
+
+LARGE = pack({
+    "capabilities": [{
+        "name": "x.y",
+        "params_schema": {"properties": {f"p{number}": {"type": "string"} for number in range(4_000)}},
+        "result_schema": {"type": "integer"},
+    }]
+})  # fmt: skip
+
+
+def test_schemas_are_kept_packed_and_shown_to_who_asks_for_the_manifest():
+    bus = Bus()
+    peer, d = bus.node("n"), bus.delegator("d")
+    register(peer, ["a"], LARGE)
+    bus.step()
+    assert bus.agent("a").manifest.capabilities == (Capability(name="x.y"),)
+
+    d.delegate("d", capability="ether.manifests", params={"agents": ["a"]})
+    bus.step()
+
+    (row,) = unpack(d.outcome().body["data"])["items"]
+    assert row["capabilities"] == unpack(LARGE)["capabilities"]
+
+
+def test_an_agent_of_a_large_manifest_counts_as_several():
+    bus = Bus(Limits(memory_bytes=32 << 14))
+    peer = bus.node("n")
+    for number in range(10):
+        register(peer, [f"a{number}"], LARGE, number)
+    bus.step()
+
+    assert bus.agent("a0").places == 1 + (len(LARGE) >> 13) > 5
+    assert bus.state.registry.places <= 32
+    assert [error.body["code"] for error in peer.took(Kind.ERROR)] != []
+    assert {error.body["code"] for error in peer.took(Kind.ERROR)} <= {"too_much"}
+
+
+@pytest.mark.parametrize("schema", [5, ["x"], {5: "x"}])
+def test_what_is_no_schema_is_refused(schema: Any):
+    bus = Bus()
+    peer = bus.node("n")
+    register(peer, ["a"], pack({"capabilities": [{"name": "x.y", "params_schema": schema}]}))
+    bus.step()
+
+    assert [error.body["code"] for error in peer.took(Kind.ERROR)] != []
+    assert "a" not in up(bus)
+
+
+def test_a_manifest_of_who_may_not_register_is_not_read(monkeypatch: pytest.MonkeyPatch):
+    bus = Bus(access=Access(register=[RegisterRule("n", "main")]))
+    peer = bus.node("n")
+    monkeypatch.setattr(registering, "read_map", lambda *_: pytest.fail("it was read"))
+
+    peer.send(Kind.REGISTER, request_id=request_id(1), source=b"a", body=unpack(LARGE))
+    bus.step()
+
+    assert [error.body["code"] for error in peer.took(Kind.ERROR)] == ["access_denied"]

@@ -15,9 +15,9 @@ from ether_actors.supervisor.registry.registration import Choice, Condition, Reg
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import DeadLetter, Reason
-from ether_broker.encoding.bounded import QUESTION, read
+from ether_broker.encoding.bounded import MANIFEST, QUESTION, read, read_map
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest import SCHEMAS, Capability, Manifest
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
@@ -283,7 +283,12 @@ def _capability(name: str) -> Capability:
 
 
 def _manifest(agent: Registration) -> dict[str, Any]:
-    return agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    """With the schemas of an agent that is there; of others they are not kept."""
+    manifest = agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    said = read_map(agent.packed, MANIFEST).get("capabilities", ())
+    for row, declared in zip(manifest.get("capabilities", ()), said, strict=False):
+        row |= {key: declared[key] for key in SCHEMAS if declared.get(key)}
+    return manifest
 
 
 def _declared(agent: Registration) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _KEEP: Final = 10.0
 """The least seconds that it stays, unless a living agent needs its room."""
 _SWEPT: Final = 128
 """Places that one sweep frees at most, and agents with work that it looks at."""
-_COUNTED: Final = "one of many capabilities takes several"
+_COUNTED: Final = "one with a large manifest takes several"
 _AT: Final = struct.Struct(">d")
 """The bytes of numbers that are not negative sort as these do."""
 

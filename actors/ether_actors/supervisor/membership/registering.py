@@ -56,12 +56,12 @@ class Registering:
             session.input.spend(AGENT * len(names))
             encoded = [name.encode(errors="replace") for name in names]
             check_agents(session, encoded, packed, state.registry.most // 2)
+            for name in names:  # who may not is told so before the manifest is read, which takes longest
+                self._check(session, name)
             manifest = self._manifest(session, names[0], packed)
-            places = places_of(manifest)
+            places = places_of(manifest, len(packed))
             self._departures.remembered.check_room(session, encoded, places)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
-            for name in names:
-                self._check(session, name)
             settled = [self._is_settled(session, name) for name in encoded]
             if not all(settled):
                 session.input.hold(envelope, lambda: not any(map(self._departures.is_waiting, encoded)))
@@ -90,7 +90,7 @@ class Registering:
         is_changed = known is not None and (before is not session or known.packed != packed)
         if known is not None:
             let_go(known)
-        agent = state.registry.register(manifest, session)
+        agent = state.registry.register(manifest, session, len(packed))
         if known is None:
             agent.since = state.now
         hold(agent, packed)
@@ -126,7 +126,7 @@ class Registering:
         known = self._manifests.get(packed)
         if known is None:
             session.input.spend(len(packed) >> MANIFEST_SHIFT)
-            known = Manifest.parse({**read_map(packed, MANIFEST), "agent": name})
+            known = Manifest.parse_without_schemas({**read_map(packed, MANIFEST), "agent": name})
             session.input.spend(CAPABILITY * len(known.capabilities))
             self._manifests[packed] = known
             self._manifest_bytes += len(packed)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Condition", "Group", "Registration", "places_of", "turns"]
 
 
+_SIZE_SHIFT: Final = 13
+"""Of bytes of a manifest as places."""
 turns: Final = count(1)
 """Where the next turn comes from; of all brokers of a process, as only their order says something."""
 
@@ -96,15 +98,19 @@ its load changes."""
             self.replicas.update(self)
 
 
-def places_of(manifest: Manifest) -> int:
+def places_of(manifest: Manifest, size: int) -> int:
     """How many places an agent takes among those that the bus has.
 
-    One; another for each 8 capabilities; and another for each 32 names under which they can be asked for: a capability of n
-    words has 2 n - 1.
+    One; another for each 8 capabilities; another for each 32 names under which they can be asked for: a capability of n words
+    has 2 n - 1; and another for each 8 KiB of its manifest.
+
+    Args:
+        manifest: without its schemas.
+        size: bytes of the manifest as it was packed, with them.
     """
     capabilities = manifest.capabilities
     names = len(capabilities) + 2 * sum(capability.name.count(".") for capability in capabilities)
-    return 1 + (len(capabilities) >> 3) + (names >> 5)
+    return 1 + (len(capabilities) >> 3) + (names >> 5) + (size >> _SIZE_SHIFT)
 
 
 class Choice(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Final, cast
 
 from ether_actors.supervisor.registry.capability_index import RESOLVED_SHIFT, CapabilityIndex
-from ether_actors.supervisor.registry.registration import Choice, Condition, Registration, turns
+from ether_actors.supervisor.registry.registration import Choice, Condition, Registration, places_of, turns
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
 from ether_broker.envelope.manifest import ANY, Interface, Manifest
 from ether_broker.errors import DuplicateAgent
@@ -70,20 +70,25 @@ class Registry:
         """The declared capabilities, those first that are next to one in their order."""
         return self.index.declared.around(name)
 
-    def register(self, manifest: Manifest, session: Session) -> Registration:
+    def register(self, manifest: Manifest, session: Session, size: int = 0) -> Registration:
         """Enter an agent, or bring back one that was down: its mailbox is kept; `check_free` has said that it may.
 
         One that drains drains on.
+
+        Args:
+            manifest: without its schemas.
+            session: of its node.
+            size: bytes of the manifest as it was packed, with them.
         """
         known = self._agents.get(manifest.agent.encode())
         if known is None:
-            return self._enter(manifest, session, Condition.UP)
+            return self._enter(manifest, session, Condition.UP, size)
         self.index.remove(known)
         is_elsewhere = known.session is not session
         self._detach(known)
         known.manifest, known.load = manifest, {}
         known.resolved.clear()
-        self._attach(known, session)
+        self._attach(known, session, size)
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
         self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
         return known
@@ -99,18 +104,18 @@ class Registry:
             return
         raise DuplicateAgent(f"An agent named {name!r} lives on node {known.session.node!r}: choose another name.")
 
-    def restore(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
+    def restore(self, manifest: Manifest, session: Session, condition: Condition, size: int) -> Registration:
         """Enter an agent as a journal knows it; its mailbox takes work and gives none until it registers again."""
-        return self._enter(manifest, session, condition)
+        return self._enter(manifest, session, condition, size)
 
-    def _enter(self, manifest: Manifest, session: Session, condition: Condition) -> Registration:
+    def _enter(self, manifest: Manifest, session: Session, condition: Condition, size: int) -> Registration:
         name = manifest.agent.encode()
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
         self._names.add(name)
         agent.condition = condition
         if condition is not Condition.UP:
             agent.mailbox.pause()
-        self._attach(agent, session)
+        self._attach(agent, session, size)
         return agent
 
     def remove(self, agent: Registration) -> None:
@@ -122,9 +127,10 @@ class Registry:
             agent.resolved.clear()  # they and the mailbox lead back to it: nothing is left to the garbage collector
             agent.mailbox.close()
 
-    def _attach(self, agent: Registration, session: Session) -> None:
+    def _attach(self, agent: Registration, session: Session, size: int) -> None:
         agent.session = session
-        agent.places = self.index.add(agent, self._access.marks(agent.manifest.agent)).places
+        self.index.add(agent, self._access.marks(agent.manifest.agent))
+        agent.places = places_of(agent.manifest, size)
         session.agents[agent.name] = agent
         session.newcomers.add(agent.name)
         if not self._access.is_open:

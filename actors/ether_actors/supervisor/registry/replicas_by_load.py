@@ -12,7 +12,7 @@ from collections.abc import Collection, Container, Iterator
 from operator import attrgetter
 from typing import Final, Protocol
 
-from ether_actors.supervisor.registry.registration import Condition, Registration, places_of, turns
+from ether_actors.supervisor.registry.registration import Condition, Registration, turns
 from ether_broker.envelope.manifest import Interface, Manifest
 from ether_broker.transport.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.transport.session import Session
@@ -59,7 +59,6 @@ class Replicas:
         "kind",
         "manifest",
         "marks",
-        "places",
         "resolved",
     )
 
@@ -67,8 +66,6 @@ class Replicas:
         self.manifest: Manifest = manifest
         self.kind: Interface | None = kind
         self.marks: int = marks
-        self.places: int = places_of(manifest)
-        """How many places each of them takes."""
         self.resolved: dict[bytes, bytes | None] = {}
         """{a name that was asked for: what they declare of it}."""
         self.inactive: dict[Registration, None] = {}
