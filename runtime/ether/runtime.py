@@ -368,7 +368,7 @@ class Runtime:
             and type(capability) is str and (to is None or type(to) is str)
         )  # fmt: skip
         if is_plain and (capability, to) in self._known:
-            return node.outgoing.request(to, capability, packed, None if timeout is None else float(timeout))
+            return node.outgoing.delegate_plain(to, capability, packed, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": Payload(packed), "to_agent": to, "timeout": timeout, "budget": budget,
             "objective": objective or None, "context_slice": context,

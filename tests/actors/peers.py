@@ -148,7 +148,7 @@ class Bus:
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
             turns = self.state.session_table.turns
-            while turns.waiting or (turns.held and not self.state.is_behind):
+            while turns.waiting or (turns.blocked and not self.state.is_behind):
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)

@@ -143,7 +143,7 @@ class Arena:
         self.bus.step()
         session_table = self.bus.state.session_table
         here = [session for session in session_table.sessions if session.node == "nmallory"]
-        if not here or here[0].draining:
+        if not here or here[0].was_told_bye:
             self._join()
             self.bus.step()
 
@@ -187,7 +187,7 @@ class Arena:
                 sum(entry.size for entry in waiting),
             )
             assert 0 <= mailbox.in_flight <= mailbox.limits.window
-        held = sum(entry.size for agent in state.registry.agents for entry in agent.held.values())
+        held = sum(entry.size for agent in state.registry.agents for entry in agent.ended_at_node.values())
         assert ledger.size == held + sum(entry.size for entry in ledger.running)
         ended = sum(count for status, count in state.outcomes.items() if status)
         assert len(ledger) <= state.accepted <= len(ledger) + ended

@@ -355,7 +355,7 @@ def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
         bus.step()
     assert len(mallory.took(Kind.RESPONSE)) == 1_000 - LOOK_UPS_PER_STEP
 
-    mallory.session.held = MOST_HELD
+    mallory.session.held_count = MOST_HELD
     mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
     bus.step()
     assert mallory.refusal().code == "too_much"

@@ -81,10 +81,10 @@ class SimulatedLink(ZmqLink):
         """Nothing here ever blocks."""
         return False
 
-    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+    def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """Send, and have it noted."""
         self._life.member.world.auditor.answers.given(self._life, envelope)
-        super().send(envelope, hold=hold, is_new=is_new)
+        super().send(envelope, more_follows=more_follows, is_new=is_new)
 
     def _wake_sender(self) -> None:
         self._kicked = True

@@ -197,7 +197,7 @@ class Life:
             )  # fmt: skip
             handle = self.node.outgoing.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
         else:
-            handle = self.node.outgoing.request(plan.target, plan.capability, params, plan.timeout)
+            handle = self.node.outgoing.delegate_plain(plan.target, plan.capability, params, plan.timeout)
         world.asked(plan, handle)
 
     def ask_again(self, plan: Plan) -> None:
@@ -210,13 +210,13 @@ class Life:
     def collect_garbage(self, older_than: float) -> None:
         """Have the bus give up the journal's old part."""
         params = pack({"older_than": older_than})
-        self.node.outgoing.request(None, "ether.journal-gc", params, 5.0)
+        self.node.outgoing.delegate_plain(None, "ether.journal-gc", params, 5.0)
 
     def _collect(self) -> None:
         """Ask for what an earlier life had delegated, as `Runtime.collect` does."""
         if self.is_leaving:
             return
-        handle = self.node.outgoing.request(None, "ether.outcomes", pack({}), 5.0)
+        handle = self.node.outgoing.delegate_plain(None, "ether.outcomes", pack({}), 5.0)
         handle.add_done_callback(self._take_up)
 
     def _take_up(self, handle: Handle) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ether_actors.agent.handler_failure import told_of
-from ether_actors.task.answer_check import settled
+from ether_actors.task.answer_check import checked
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import check_seal
 from ether_broker.envelope.payload import Payload
@@ -88,11 +88,11 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
             response = handler.result(value)
             if not isinstance(response, Response):
                 response = task.respond(data=Payload.of(response, where="the result"))
-        response = settled(task, response)
+        response = checked(task, response)
     except _LoopRuns:
         raise
     except Exception as error:  # noqa: BLE001  whatever the handler raises is its outcome
-        response = settled(task, _refusal(task, **told_of(error)))
+        response = checked(task, _refusal(task, **told_of(error)))
     known = {"request_id": delegation.request_id, "external_id": delegation.external_id, "from_agent": task.agent}
     return response.model_copy(update={**known, "elapsed": task.elapsed, "timestamp": time.time()})
 

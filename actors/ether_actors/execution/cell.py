@@ -22,7 +22,7 @@ from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.handler_failure import is_crash, judge, refusal
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
-from ether_actors.task.answer_check import settled
+from ether_actors.task.answer_check import checked
 from ether_actors.task.task import NOT_YOURS, Task, TaskServices
 from ether_actors.task.work_item import Work
 from ether_actors.threads.pool import Room
@@ -320,7 +320,7 @@ class Cell:
                 is_done = self._turn_away(item)
             else:
                 is_done = self._run(item)
-                if is_done and (item.cancelled or item.is_over) and not item.end():
+                if is_done and (item.cancelled or item.is_place_free) and not item.end():
                     return  # it was given up, and so was this thread
             handled += 1
             if not is_done:  # an async def keeps its place until it ends
@@ -423,7 +423,7 @@ class Cell:
         }))  # fmt: skip
 
     def _fail(self, work: Work, error: BaseException) -> None:
-        if work.is_over:
+        if work.is_place_free:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
         response, has_crashed = judge(work, self.name, error, self._services.wall())
@@ -438,7 +438,7 @@ class Cell:
         if work.task is not None:
             work.task.close()
             if work.task.is_bound:
-                response = settled(work.task, response)
+                response = checked(work.task, response)
         if response.external_id != work.external_id:
             response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)

@@ -134,7 +134,7 @@ class SupervisionRunner:
         self._starting: dict[str, threading.Event] = {}
         """{child id: set when the start that is under way has ended}."""
         self._lock = threading.RLock()
-        self._settled = threading.Event()
+        self._transition_ended = threading.Event()
         self.failure: BaseException | None = None
         """What the first start that failed raised."""
         self.reason: str = ""
@@ -148,7 +148,7 @@ class SupervisionRunner:
     def start(self, timeout: float) -> bool:
         """Start all agents in order and wait until they run or have failed; whether they run."""
         self.tell(Start())
-        return self._host.wait(self._settled, timeout) and not self.reason and self.failure is None
+        return self._host.wait(self._transition_ended, timeout) and not self.reason and self.failure is None
 
     def adopt(self) -> None:
         """Take over agents that run already."""
@@ -163,7 +163,7 @@ class SupervisionRunner:
 
     def stop(self) -> None:
         """Stop all agents in reverse order; returns before they have."""
-        self._settled.clear()
+        self._transition_ended.clear()
         self.tell(Stop())
 
     def await_start(self, name: str, timeout: float) -> None:
@@ -185,12 +185,12 @@ class SupervisionRunner:
             path, _ = self._incarnations[cell.name]
             self._cells.pop(cell.name, None)
             self.tell(Remove(path))
-            self._note_settled()
+            self._note_started()
             return len(self._tree.statistics().children) == 1
 
     def wait(self, timeout: float) -> bool:
         """Wait until a stop has ended, or a start."""
-        return self._host.wait(self._settled, timeout)
+        return self._host.wait(self._transition_ended, timeout)
 
     def tell(self, event: Event) -> None:
         """Step the machine and do what it wants."""
@@ -223,7 +223,7 @@ class SupervisionRunner:
                 self._gone(path)
             case Escalate(path, reason):
                 logger.error("%s gave up: %s", "/".join(path), reason)
-                self._settled.set()
+                self._transition_ended.set()
                 self._host.run(lambda: self._host.escalated(self, reason))
 
     def _start_child(self, path: ChildPath, spec: ChildSpec, incarnation: int) -> None:
@@ -271,7 +271,7 @@ class SupervisionRunner:
             self.tell(ChildStartFailed(path, f"{type(error).__name__}: {error}", incarnation))
             return
         self.tell(ChildStarted(path, incarnation))
-        self._note_settled()
+        self._note_started()
 
     def _cell_for(self, path: ChildPath, spec: ChildSpec, incarnation: int) -> Cell | None:
         """The agent's cell, made at its first start; None when the start is not wanted any more."""
@@ -293,9 +293,9 @@ class SupervisionRunner:
         elif is_announced:
             self._host.leave(cell, "stopped")
 
-    def _note_settled(self) -> None:
+    def _note_started(self) -> None:
         if all(child.state is Lifecycle.RUNNING for child in self._tree.statistics().children.values()):
-            self._settled.set()
+            self._transition_ended.set()
 
     def _stop_child(self, path: ChildPath, spec: ChildSpec, timeout: float, incarnation: int) -> None:
         self.await_start(spec.id, timeout)  # it opens nothing: the agent is not wanted any more
@@ -316,4 +316,4 @@ class SupervisionRunner:
             reason = self.reason or "its supervisor does not start it again"
             self._host.leave(cell, reason, gave_up=bool(self.reason))
         if path == (self.spec.id,):
-            self._settled.set()
+            self._transition_ended.set()

@@ -232,7 +232,7 @@ class Supervisor:
             self._appended.append((self._ticket, state.tap.next, size, added))
             if self._observer_feed.watching:
                 self._observer_feed.passed()
-        state.session_table.seal(self._ticket, joins=state.journal.trouble is not None)
+        state.session_table.end_step(self._ticket, joins=state.journal.trouble is not None)
         self._release()
 
     def _release(self) -> None:
@@ -252,7 +252,7 @@ class Supervisor:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
-        if turns.waiting or (turns.held and not (departures.is_ahead or state.is_behind)):
+        if turns.waiting or (turns.blocked and not (departures.is_ahead or state.is_behind)):
             return state.now
         return max(state.now, state.schedule.next)
 
@@ -296,7 +296,7 @@ class Supervisor:
         state = self.state
         if not state.is_behind:
             return False
-        queue.hold(envelope, lambda: not state.is_behind)
+        queue.block(envelope, lambda: not state.is_behind)
         return True
 
     def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:

@@ -10,12 +10,12 @@ from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 
-__all__ = ["settled"]
+__all__ = ["checked"]
 
 _ANSWERS: Final = frozenset({Status.COMPLETED, Status.PARTIAL})
 
 
-def settled(task: Task, response: Response) -> Response:
+def checked(task: Task, response: Response) -> Response:
     """The response as it is sent: COMPLETED only when budget and contract held, else PARTIAL; `unresolved` says what did not.
 
     PARTIAL says so too. Another outcome keeps its status and is held to the budget alone, as it is no answer. The metadata

@@ -161,10 +161,10 @@ class BudgetAccount:
         with self._lock:
             self._running.append((handle, given))
 
-    def settle(self, given: Budget | None, *, cost: float = 0.0, tokens: int = 0, iterations: int = 0) -> None:
+    def charge(self, given: Budget | None, *, cost: float = 0.0, tokens: int = 0, iterations: int = 0) -> None:
         """End a sub-delegation: free what was set aside, and note what it used."""
         with self._lock:
-            self._settle(given, (cost, tokens, iterations))
+            self._charge(given, (cost, tokens, iterations))
 
     def close(self, response: Response) -> tuple[dict[str, float], tuple[str, ...]]:
         """Work out what the task used in all: what its outcome tells, or it spent, and that of its sub-delegations.
@@ -204,7 +204,7 @@ class BudgetAccount:
             uses.append(use)
         return tuple(uses)
 
-    def _settle(self, given: Budget | None, uses: tuple[float, ...]) -> None:
+    def _charge(self, given: Budget | None, uses: tuple[float, ...]) -> None:
         for name, use in zip(_FIELDS, uses, strict=True):
             if given is not None and self._limits is not None:
                 self._reserved[name] -= getattr(given, name) or 0
@@ -214,7 +214,7 @@ class BudgetAccount:
         running = []
         for handle, given in self._running:
             if handle.done:
-                self._settle(given, self._told(handle.outcome()))
+                self._charge(given, self._told(handle.outcome()))
             else:
                 running.append((handle, given))
         self._running = running

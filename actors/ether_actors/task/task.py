@@ -55,7 +55,7 @@ class TaskServices(Protocol):
         """A request id."""
 
 
-class Request(Protocol):
+class ReceivedDelegation(Protocol):
     """A delegation as it came, known to be valid; read when a handler asks for it."""
 
     header: Header
@@ -94,7 +94,7 @@ class Task:
     )  # fmt: skip
 
     def __init__(
-        self, delegation: Delegation | Request, agent: str, services: TaskServices | None, deadline: float | None
+        self, delegation: Delegation | ReceivedDelegation, agent: str, services: TaskServices | None, deadline: float | None
     ) -> None:  # fmt: skip
         self._delegation = delegation
         self.agent: str = agent
@@ -277,7 +277,7 @@ class Task:
             handle = services.delegate(delegation, deadline)
         except EtherError:
             if account is not None:
-                account.settle(given)
+                account.charge(given)
             raise
         if account is not None:
             account.follow(handle, given)

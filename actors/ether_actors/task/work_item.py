@@ -21,7 +21,7 @@ class Work:
 
     __slots__ = (
         "accepted_at", "cancelled", "cancelled_at", "envelope", "external_id", "header", "is_disowned", "is_orphaned",
-        "is_over", "runner", "task",
+        "is_place_free", "runner", "task",
     )  # fmt: skip
 
     def __init__(self, header: Header, envelope: bytes) -> None:
@@ -41,13 +41,13 @@ class Work:
         """Whether its agent crashed while it ran: it belongs to an instance that is no more."""
         self.is_disowned: bool = False
         """Whether it was asked for by a broker that was lost, and nothing is said of it."""
-        self.is_over: bool = False
+        self.is_place_free: bool = False
         """Whether its place is free again: its handler has ended, or was given up."""
 
     def end(self) -> bool:
         """Note that it is over; whether the caller is the first to do so."""
         with _ending:
-            was, self.is_over = self.is_over, True
+            was, self.is_place_free = self.is_place_free, True
         return not was
 
     def read(self) -> Delegation:

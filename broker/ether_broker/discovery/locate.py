@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from ether_broker.discovery.advert import Advert
 from ether_broker.discovery.browser import browse
-from ether_broker.discovery.selection import choose, is_settled
+from ether_broker.discovery.selection import choose, is_conclusive
 from ether_broker.errors import BrokerUnavailable
 from ether_broker.transport.endpoint import LAN, lan_name
 
@@ -66,7 +66,9 @@ def locate(
         BrokerUnavailable: none was heard, or the one that is meant takes no connections.
         UntrustedBroker, UsageError, IncompatibleVersion: as `choose`.
     """
-    found = browse(timeout, enough=lambda found: is_settled(found, name, known), settle=_SETTLE, interfaces=interfaces)
+    found = browse(
+        timeout, enough=lambda found: is_conclusive(found, name, known), settle=_SETTLE, interfaces=interfaces
+    )
     advert = choose(found, name, known, seconds=timeout)
     return Located(_responder(advert), advert)
 

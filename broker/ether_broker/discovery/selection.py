@@ -16,7 +16,7 @@ from ether_broker.envelope.version import PROTOCOL_MAJOR
 from ether_broker.errors import BrokerUnavailable, IncompatibleVersion, UntrustedBroker, UsageError
 from ether_broker.name_hint import nearest
 
-__all__ = ["choose", "is_settled"]
+__all__ = ["choose", "is_conclusive"]
 
 
 def choose(
@@ -67,7 +67,7 @@ def choose(
     return chosen
 
 
-def is_settled(found: Sequence[Advert], name: str | None, known: Collection[str] = ()) -> bool:
+def is_conclusive(found: Sequence[Advert], name: str | None, known: Collection[str] = ()) -> bool:
     """Whether what is found so far is enough to choose, so that listening any longer would change nothing."""
     trusted = _trusted(_bearing(found, name), known)
     return bool(trusted) if known else any(advert.name == name for advert in trusted)

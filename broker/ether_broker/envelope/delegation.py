@@ -1,4 +1,4 @@
-"""The request envelope: work that one agent asks of another."""
+"""The delegation envelope: work that one agent asks of another."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class OutputContract(Model):
 
 
 class Delegation(Model):
-    """The request envelope: work that one agent asks of another (spec 2 §6.2); immutable once made.
+    """The delegation envelope: work that one agent asks of another (spec 2 §6.2); immutable once made.
 
     `from_agent`, `timestamp` and, where no agent was named, `to_agent` are set by the bus when it is sent.
 

@@ -9,7 +9,7 @@ other end has acknowledged its number, and the receiver takes them in order, eac
     rewind() ◄═════════════ RESEND, acknowledged 7
     unsent() ─► frames 8, 9 ══► received = 9
 
-A frame is acknowledged when what it caused is settled: at a broker with a journal, after the commit (G2).
+A frame is acknowledged when what it caused is committed: at a broker with a journal, in that (G2).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ether_broker.wire.frame import (
 __all__ = ["UNTOLD", "Channel", "receive"]
 
 UNTOLD: Final = 16
-"""Settled frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
+"""Committed frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
 _ASK_AGAIN: Final = 0.25
 """Seconds after which a missing frame is asked for once more."""
 _HEARTBEAT_KIND: Final = int(Kind.HEARTBEAT)
@@ -54,8 +54,22 @@ class Channel:
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_max_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound", "forgotten_bytes", "last",
-        "packed_bytes", "received", "sent", "session", "settled", "taken", "told",
+        "_asked",
+        "_asked_at",
+        "_max_backoff",
+        "_retained",
+        "_rewind_at",
+        "_rewinds",
+        "_rewound",
+        "committed",
+        "forgotten_bytes",
+        "last",
+        "packed_bytes",
+        "received",
+        "sent",
+        "session",
+        "taken",
+        "told",
     )  # fmt: skip
 
     def __init__(self, session: int, max_backoff: float = DEFAULT_TIMING.max_backoff) -> None:
@@ -66,13 +80,13 @@ class Channel:
         """Number of the last frame that the socket took; below `last` if there are some that it did not."""
         self.received: int = 0
         """Number of the last frame that was taken in order: only the one after it may be taken next."""
-        self.settled: int = 0
-        """Number of the last of them that may be acknowledged."""
+        self.committed: int = 0
+        """Number of the last of them that may be acknowledged: what it caused is in the journal, or at a node handed on."""
         self.taken: int = 0
-        """Number of the last frame of ours that the other end said it has, settled or not."""
+        """Number of the last frame of ours that the other end said it has, committed or not."""
         self._max_backoff = max_backoff
         self.told: int = 0
-        """Number up to which the other end was told last that frames are settled."""
+        """Number up to which the other end was told last that frames are committed."""
         self.packed_bytes: int = 0
         """Bytes of all frames so far."""
         self.forgotten_bytes: int = 0
@@ -94,8 +108,8 @@ class Channel:
         Set `sent` to `last` when the socket has taken it.
         """
         self.last = number = self.last + 1
-        self.told = settled = self.settled
-        frame, size = take_frame(waiting, self.session, number, settled)
+        self.told = committed = self.committed
+        frame, size = take_frame(waiting, self.session, number, committed)
         self._retained.append((number, frame))
         self.packed_bytes += len(frame)
         return frame, size
@@ -169,26 +183,26 @@ class Channel:
         return True
 
     def acknowledgement(self) -> bytes:
-        """A frame of no envelopes, outside the count; it goes out by itself when `UNTOLD` frames are settled and not told."""
-        self.told = self.settled
-        return join_frame((), self.session, 0, self.settled)
+        """A frame of no envelopes, outside the count; it goes out by itself when `UNTOLD` frames are committed and not told."""
+        self.told = self.committed
+        return join_frame((), self.session, 0, self.committed)
 
     def heartbeat(self, clock: float, trouble: str = "") -> bytes:
-        """A frame, outside the count, that tells the broker's clock, what was taken, settled or not, and what was sent.
+        """A frame, outside the count, that tells the broker's clock, what was taken, committed or not, and what was sent.
 
         Args:
             clock: what the broker's shows, in seconds.
             trouble: why the broker's journal cannot be written now; empty when it can.
         """
-        self.told = self.settled
+        self.told = self.committed
         body = {"clock": clock, "received": self.received, "sent": self.sent}
         told = pack({**body, "trouble": trouble} if trouble else body)
-        return join_frame((pack_envelope(Kind.HEARTBEAT, body=told),), self.session, 0, self.settled)
+        return join_frame((pack_envelope(Kind.HEARTBEAT, body=told),), self.session, 0, self.committed)
 
     def ask(self) -> bytes:
         """A frame, outside the count, that asks for what is missing."""
-        self.told = self.settled
-        return join_frame((_RESEND,), self.session, 0, self.settled)
+        self.told = self.committed
+        return join_frame((_RESEND,), self.session, 0, self.committed)
 
 
 def receive(
@@ -230,5 +244,5 @@ def receive(
         return channel.ask() if channel.misses(number, now) else None
     channel.received = number
     take(envelopes)
-    channel.settled = number
+    channel.committed = number
     return channel.acknowledgement() if number - channel.told >= UNTOLD else None

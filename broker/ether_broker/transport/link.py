@@ -71,7 +71,7 @@ class Link(Protocol):
     def is_full(self) -> bool:
         """Whether more than `LINK_LIMIT` bytes wait to be sent or acknowledged: who can do without saying something does."""
 
-    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+    def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """Send now, in the order of the calls of each thread; any thread may call it.
 
         What starts new work may be refused, before it is taken. All else is owed, such as the outcome of work that was
@@ -80,7 +80,7 @@ class Link(Protocol):
 
         Args:
             envelope: what to send.
-            hold: more follows at once, as far as the caller knows: keep it for the same frame. Another thread sends it as
+            more_follows: at once, as far as the caller knows: keep it for the same frame. Another thread sends it as
                 soon as it can run, so nothing is lost if nothing follows; `flush` sends it now.
             is_new: it starts new work.
 

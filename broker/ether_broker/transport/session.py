@@ -34,8 +34,8 @@ class Session:
     """Agents registered since the node last announced that all of its agents drain or leave."""
     rules: Counter[DelegateRule] = field(default_factory=Counter)
     """The rules of the access list that let its agents delegate: {rule: agents}; none where there is no list."""
-    told: set[bytes] = field(default_factory=set)
-    """Agents of which the heartbeat that is coming in parts has told how they are so far."""
+    reported: set[bytes] = field(default_factory=set)
+    """Agents already reported in the heartbeat that is being received."""
     loaded: set[bytes] = field(default_factory=set)
     """Agents of which its last heartbeat told how they are; the others had nothing to do."""
     input: InputQueue[Session] = field(default_factory=InputQueue)
@@ -48,21 +48,21 @@ class Session:
     """The manifests that its agents have now, packed: {manifest: agents that have it}."""
     manifest_bytes: int = 0
     """Bytes of them, each counted once."""
-    progress_unsettled: int = 0
+    progress_uncommitted: int = 0
     """Bytes of progress that its agents told and that need not be in the journal yet."""
     progress_waiting: int = 0
     """Bytes of progress of its agents that waits to be passed on."""
     monitors: dict[bytes, Any] = field(default_factory=dict)
     """What it wants to be told of: {token: the agent or node}."""
-    held: int = 0
+    held_count: int = 0
     """Request ids that it said it holds, since it came."""
     cursors: dict[bytes, ObserverCursor] = field(default_factory=dict)
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
-    is_leaving: bool = False
+    has_said_bye: bool = False
     """Whether it said BYE: another node may take its name."""
-    draining: bool = False
+    was_told_bye: bool = False
     """Whether it was told BYE."""
     lost: str = ""
     """Why it is gone; empty while it is there."""

@@ -6,7 +6,7 @@ says. A node has one on which it listens and says HELLO, and one on which it tal
     shell                       SessionTable                      supervisor
       |-- arrive(addr., frame) -->| waits; turns: (queue, envelope) -->| rules on them
       |                           |<-------- send(session, envelope) --|
-      |                           |<-------- seal(ticket) -------------| the step ends; its journal entry has this ticket
+      |                           |<-------- end_step(ticket) ---------| the step ends; its journal entry has this ticket
       |<- outgoing() frames ------|<-------- release(ticket) ----------| the journal has committed it
       |-- unreachable(addr.) ---->| lost sessions: expire() ---------->| ends their work
 
@@ -88,7 +88,7 @@ class SessionTable:
         self._ready: dict[Address, Session] = {}
         self._touched: dict[Address, Session] = {}
         self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]], int]] = deque()
-        """(ticket, {session: what it is sent, the last frame that it is told was settled})."""
+        """(ticket, {session: what it is sent, the last frame that it is told was committed})."""
         self._gone: list[Session] = []
         self.lost: list[Session] = []
         """Those that were lost since the last `expire`."""
@@ -231,7 +231,7 @@ class SessionTable:
         if known is not None:
             return known
         same = self._names.get(node)
-        if same is not None and same.is_leaving:
+        if same is not None and same.has_said_bye:
             self.close(same, "it left")
         elif same is not None:
             raise NameTaken(
@@ -288,7 +288,7 @@ class SessionTable:
     def beat(self, now: float, trouble: str = "") -> None:
         """Show life to every node that stays, whatever the journal does, and say what is wrong with that (protocol.md)."""
         for session in self._names.values():
-            if not session.draining and session.gone_since is None:
+            if not session.was_told_bye and session.gone_since is None:
                 self._asides.append((session.receiver, session.channel.heartbeat(now, trouble)))
 
     def send_aside(self, session: Session, envelope: bytes) -> None:
@@ -302,7 +302,7 @@ class SessionTable:
         if size - session.counted > GRAIN:
             self.backlog.grow(session, size)
 
-    def seal(self, ticket: int, *, joins: bool = False) -> None:
+    def end_step(self, ticket: int, *, joins: bool = False) -> None:
         """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
 
         Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did.
@@ -350,7 +350,7 @@ class SessionTable:
                 if session.lost:
                     continue  # `unacknowledged` tells what it did not get
                 channel = session.channel
-                channel.settled = handled
+                channel.committed = handled
                 if envelopes:
                     self._ready[session.receiver] = session
                 elif handled - channel.told >= UNTOLD:

@@ -49,9 +49,9 @@ class InputQueue(Generic[_S]):
 
     __slots__ = (
         "address",
+        "blocked",
         "envelopes",
         "frames",
-        "held",
         "is_waiting",
         "limit",
         "number",
@@ -80,19 +80,19 @@ class InputQueue(Generic[_S]):
         """Its bytes."""
         self.envelopes: list[bytes] = []
         """What is left of it, the next one last."""
-        self.held: Callable[[], bool] | None = None
+        self.blocked: Callable[[], bool] | None = None
         """Says whether the next envelope may be given now; None: it may."""
 
     @property
     def is_served(self) -> bool:
-        """Whether something waits in it and gets its turn, as nothing is held."""
-        return self.is_waiting and self.held is None
+        """Whether something waits in it and gets its turn, as it is not blocked."""
+        return self.is_waiting and self.blocked is None
 
     def spend(self, points: int) -> None:
         """Charge what handling an envelope turned out to cost beside what could be seen of it before."""
         self.tag += points
 
-    def hold(self, envelope: bytes, is_free: Callable[[], bool]) -> None:
+    def block(self, envelope: bytes, is_free: Callable[[], bool]) -> None:
         """Have the envelope that is being handled given again, and nothing else of this queue before; it costs a turn.
 
         Args:
@@ -100,7 +100,7 @@ class InputQueue(Generic[_S]):
             is_free: asked once in each step from the next one on, until it says so.
         """
         self.envelopes.append(envelope)
-        self.held = is_free
+        self.blocked = is_free
         self.tag += QUANTUM
 
 
@@ -117,7 +117,7 @@ class Turns(Generic[_S]):
         """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
         self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
         """The queues in which something waits, as a heap: (tag, order, queue)."""
-        self.held: list[InputQueue[_S]] = []
+        self.blocked: list[InputQueue[_S]] = []
         """Those whose next envelope may not be given yet."""
         self._order = itertools.count()
         self._tag = 0
@@ -142,7 +142,7 @@ class Turns(Generic[_S]):
         """What this step handles: (queue, envelope), each asked for when the one before has been handled."""
         heap = self.waiting
         left = STEP
-        if self.held:
+        if self.blocked:
             self._let_go_on()
         while heap and left > 0:
             before, _, queue = heap[0]
@@ -172,24 +172,24 @@ class Turns(Generic[_S]):
                     if queue.number and queue.session is not None:
                         self.handled[queue.session] = queue.number
             left -= queue.tag - before
-            if queue.held is None and (envelopes or queue.frames):
+            if queue.blocked is None and (envelopes or queue.frames):
                 heapreplace(heap, (queue.tag, next(self._order), queue))
             else:
                 heappop(heap)
-                queue.is_waiting = queue.held is not None
+                queue.is_waiting = queue.blocked is not None
                 if queue.is_waiting:
-                    self.held.append(queue)
+                    self.blocked.append(queue)
             self._last = max(self._last, queue.tag)
         if not heap:
             self._tag = self._last  # nothing waits, so all are equal again: whoever comes first is first
 
     def _let_go_on(self) -> None:
-        held, self.held = self.held, []
-        for queue in held:
-            if queue.held is not None and not queue.held():
-                self.held.append(queue)
+        blocked, self.blocked = self.blocked, []
+        for queue in blocked:
+            if queue.blocked is not None and not queue.blocked():
+                self.blocked.append(queue)
                 continue
-            queue.held = None
+            queue.blocked = None
             queue.tag = max(queue.tag, self._tag)
             heappush(self.waiting, (queue.tag, next(self._order), queue))
 
@@ -199,12 +199,12 @@ class Turns(Generic[_S]):
         queue.size = queue.opened = 0
         queue.frames.clear()
         queue.envelopes.clear()
-        queue.held = None
+        queue.blocked = None
 
     def shed(self) -> tuple[InputQueue[_S], int | None] | None:
         """Make the longest queue lose the newer half of its frames, if more waits in all than may.
 
-        Of those in which only the frame waits that is being handled, just the ones of sessions that are held count: nobody
+        Of those in which only the frame waits that is being handled, just the ones of sessions that are blocked count: nobody
         knows when that one is handled.
 
         Returns:
@@ -214,7 +214,7 @@ class Turns(Generic[_S]):
         if self.size <= MOST_WAITING:
             return None
         queues = [
-            queue for queue in self.held if queue.frames or (queue.session is not None and queue.held is not None)
+            queue for queue in self.blocked if queue.frames or (queue.session is not None and queue.blocked is not None)
         ]
         queues += [queue for _, _, queue in self.waiting if queue.frames]
         if not queues:

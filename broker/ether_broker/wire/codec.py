@@ -31,7 +31,7 @@ __all__ = [
     "id_bytes",
     "pack_delegation",
     "pack_outcome",
-    "pack_request",
+    "pack_plain_delegation",
     "pack_response",
     "plain_params",
     "read_delegation",
@@ -195,7 +195,7 @@ def pack_response(
     )
 
 
-def pack_request(
+def pack_plain_delegation(
     request_id: bytes, source: bytes, target: bytes, capability: bytes, params: bytes, *, timeout: float | None,
     timestamp: float, deadline: float, limit: int = MAX_PAYLOAD,
 ) -> bytes:  # fmt: skip

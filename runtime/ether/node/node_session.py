@@ -151,7 +151,7 @@ class NodeSession:
             body: dict[str, Any] = {"agents": dict(told[part * _LOADS : (part + 1) * _LOADS])}
             if part < last:
                 body["more"] = True
-            self._sender.send(pack_envelope(Kind.HEARTBEAT, body=pack(body)), hold=part < last)
+            self._sender.send(pack_envelope(Kind.HEARTBEAT, body=pack(body)), more_follows=part < last)
         self._sender.flush()
 
     def seek(self) -> None:

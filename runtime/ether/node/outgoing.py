@@ -20,7 +20,7 @@ from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
 from ether_broker.envelope.payload import EMPTY, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
-from ether_broker.wire.codec import id_bytes, pack_delegation, pack_request
+from ether_broker.wire.codec import id_bytes, pack_delegation, pack_plain_delegation
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["OutgoingDelegations", "awaiting"]
@@ -116,7 +116,7 @@ class OutgoingDelegations:
             request_id, source, delegation.capability.encode(), envelope, deadline, delegation.external_id
         )  # fmt: skip
 
-    def request(self, target: str | None, capability: str, params: bytes, timeout: float | None) -> Handle:
+    def delegate_plain(self, target: str | None, capability: str, params: bytes, timeout: float | None) -> Handle:
         """Delegate from plain code what has nothing to say but what, to whom, and until when.
 
         Args:
@@ -135,7 +135,7 @@ class OutgoingDelegations:
         name = capability.encode()
         timeout_or_default = session_state.default_timeout if timeout is None else min(timeout, LONGEST_TIMEOUT)
         deadline = resources.monotonic() + timeout_or_default
-        envelope = pack_request(
+        envelope = pack_plain_delegation(
             request_id, self._source, b"" if target is None else target.encode(), name, params, timeout=timeout,
             timestamp=resources.wall(), deadline=deadline + self._broker_clock.offset, limit=session_state.limit,
         )  # fmt: skip
@@ -152,7 +152,7 @@ class OutgoingDelegations:
             self._follow(first, handle)
             return handle
         try:
-            self._sender.send(envelope, hold=more, is_new=True)
+            self._sender.send(envelope, more_follows=more, is_new=True)
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle

@@ -68,7 +68,7 @@ class Responder:
         self._answered: dict[bytes, int] = {}
         self._answered_before: dict[bytes, int] = {}
         self._progress: dict[bytes, tuple[bytes, int]] = {}
-        """{request id: (its newest PROGRESS, how many before it that says)} of what waits until the link has room."""
+        """{request id: (its newest PROGRESS, how many older ones were folded into it)} while the link has no room."""
         self._progress_lock = threading.Lock()
         """Held from when such is taken out until it is sent, so that nothing newer goes before it."""
 
@@ -108,7 +108,7 @@ class Responder:
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
-            self._sender.send(envelope, hold=more)
+            self._sender.send(envelope, more_follows=more)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""

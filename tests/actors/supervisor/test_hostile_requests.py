@@ -178,7 +178,7 @@ def test_a_sub_delegation_that_its_own_agent_had_is_not_kept_when_its_node_is_lo
     worker.die()
     bus.pass_time(5.0)
 
-    assert (len(bus.state.ledger), bus.state.ledger.size, bus.agent("w").held) == (0, 0, {})
+    assert (len(bus.state.ledger), bus.state.ledger.size, bus.agent("w").ended_at_node) == (0, 0, {})
 
 
 def test_work_is_not_given_to_an_agent_that_waits_for_it_when_its_own_is_lost() -> None:

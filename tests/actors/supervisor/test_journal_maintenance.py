@@ -23,7 +23,7 @@ from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Removed
 from ether_broker.journal.memory.journal import MemoryJournal
 from ether_broker.journal.sqlite.journal import SqliteJournal
-from ether_broker.wire.codec import pack_outcome, pack_request
+from ether_broker.wire.codec import pack_outcome, pack_plain_delegation
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.support import wait_until
 
@@ -47,7 +47,7 @@ class Kept:
         """Let delegations pass, with or without their outcomes, and wait until they are durable."""
         passed = []
         for _ in range(count):
-            asked = pack_request(
+            asked = pack_plain_delegation(
                 new_id(), b"d", b"a", b"x.y", pack({"n": 1}), timeout=None, timestamp=wall, deadline=wall
             )  # fmt: skip
             passed.append(asked)

@@ -57,7 +57,7 @@ def test_the_broker_shows_life_each_second_and_says_what_it_has_though_it_acknow
         assert not each.session.lost
     assert beats[-1].body["received"] == 1
     assert beats[-1].body["trouble"] == "The disk is full."
-    assert (channel.received, channel.settled) == (1, 0)
+    assert (channel.received, channel.committed) == (1, 0)
 
 
 @pytest.mark.parametrize("capability", ["x.y", "ether.agents", "ether.statistics", "ether.lease", "ether.journal-gc"])

@@ -141,9 +141,9 @@ def test_what_ended_while_its_node_had_it_is_held_until_the_node_answers_or_is_g
         made.holds_credit = True
         ledger.advance(made, State.ENDED)
 
-    first, second = to.agent.held.values()
+    first, second = to.agent.ended_at_node.values()
     assert ledger.size == first.size + second.size
     ledger.forget(first)
-    assert (list(to.agent.held.values()), ledger.size) == ([second], second.size)
-    ledger.forget_held(to.agent)
-    assert (to.agent.held, ledger.size) == ({}, 0)
+    assert (list(to.agent.ended_at_node.values()), ledger.size) == ([second], second.size)
+    ledger.forget_ended_at_node(to.agent)
+    assert (to.agent.ended_at_node, ledger.size) == ({}, 0)

@@ -530,7 +530,7 @@ def test_what_a_heartbeat_in_parts_has_told_of_agents_that_leave_meanwhile_is_no
         peer.send(Kind.UNREGISTER, source=f"b{number}".encode(), body={"condition": "gone"})
     bus.step()
 
-    assert peer.session.told == {b"a"}
+    assert peer.session.reported == {b"a"}
 
 
 def test_a_heartbeat_in_parts_tells_of_all_and_only_its_last_part_says_who_has_nothing_to_do():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether_actors.supervisor.delegations.progress import PASSED_ON_PER_STEP, UNHEARD, UNSETTLED, WAITING
+from ether_actors.supervisor.delegations.progress import PASSED_ON_PER_STEP, UNCOMMITTED, UNHEARD, WAITING
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.state.progress_limiter import BURST, RATE
 from ether_broker.envelope.payload import pack
@@ -139,7 +139,7 @@ def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():
         bus.step()
     bus.pass_time(2.0)
 
-    assert UNSETTLED <= a.session.progress_unsettled < UNSETTLED + (1 << 20)
+    assert UNCOMMITTED <= a.session.progress_uncommitted < UNCOMMITTED + (1 << 20)
 
 
 def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_told_all_the_same():
@@ -156,7 +156,7 @@ def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_to
     bus.step()
     bus.pass_time(2.0)
 
-    assert UNSETTLED <= a.session.progress_unsettled < UNSETTLED + (1 << 20)
+    assert UNCOMMITTED <= a.session.progress_uncommitted < UNCOMMITTED + (1 << 20)
     seen = [received for received in bus.tapped if received.kind is Kind.RESPONSE]
     assert len({received.number for received in seen}) == 50
     assert {bus.entry(number).state for number in range(1, 51)} == {State.RUNNING}

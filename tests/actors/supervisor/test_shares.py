@@ -63,11 +63,11 @@ class World:
     def _hear(self) -> None:
         """Give the peers what has left, without a step."""
         step, self.bus.supervisor.step = self.bus.supervisor.step, lambda *_args: None
-        held, waiting = self.bus.state.session_table.turns.held, self.bus.state.session_table.turns.waiting
-        self.bus.state.session_table.turns.held, self.bus.state.session_table.turns.waiting = [], []
+        held, waiting = self.bus.state.session_table.turns.blocked, self.bus.state.session_table.turns.waiting
+        self.bus.state.session_table.turns.blocked, self.bus.state.session_table.turns.waiting = [], []
         self.bus.step()
         self.bus.supervisor.step = step
-        self.bus.state.session_table.turns.held, self.bus.state.session_table.turns.waiting = held, waiting
+        self.bus.state.session_table.turns.blocked, self.bus.state.session_table.turns.waiting = held, waiting
 
     def run(self) -> None:
         """Step until nothing is left to do."""
@@ -383,12 +383,12 @@ def test_a_node_that_is_lost_while_it_waits_for_a_name_does_not_get_it() -> None
     world.step()
     standby.register("a")
     world.step()
-    assert world.bus.state.session_table.turns.held != []
+    assert world.bus.state.session_table.turns.blocked != []
     world.bus.state.session_table.close(standby.session, "its connection is gone")
     world.run()
 
     assert world.bus.agent("a").session.node == "w"
-    assert world.bus.state.session_table.turns.held == []
+    assert world.bus.state.session_table.turns.blocked == []
 
 
 # -- who pays, and what finds no room ----------------------------------------------------------------------------

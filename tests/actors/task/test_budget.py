@@ -99,7 +99,7 @@ def test_what_is_all_set_aside_is_given_to_nobody_else_until_it_comes_back(
         spending.reserve(wanted)
 
     assert spending.close(told())[1] != ()
-    spending.settle(given[0])
+    spending.charge(given[0])
     spending.reserve(None)
     assert spending.close(told()) == ({}, ())
 
@@ -133,7 +133,7 @@ def test_what_was_set_aside_comes_back_when_the_sub_delegation_ends_but_for_what
     spending = account(max_tokens=10)
     given = spending.reserve(Budget(max_tokens=6))
 
-    spending.settle(given, tokens=2)
+    spending.charge(given, tokens=2)
 
     assert (spending.remaining.max_tokens, spending.spent.max_tokens) == (8, 2)
 
@@ -141,7 +141,7 @@ def test_what_was_set_aside_comes_back_when_the_sub_delegation_ends_but_for_what
 def test_a_sub_delegation_that_used_more_than_it_was_given_is_counted_in_full():
     spending = account(max_tokens=10)
 
-    spending.settle(spending.reserve(Budget(max_tokens=1)), tokens=12)
+    spending.charge(spending.reserve(Budget(max_tokens=1)), tokens=12)
 
     assert (spending.remaining.max_tokens, spending.spent.max_tokens) == (0, 12)
     assert not spending.spend()
@@ -165,7 +165,7 @@ def told(**metadata: object) -> Response:
 
 def test_when_a_limit_is_used_up_nothing_more_is_delegated_and_the_outcome_says_so():
     spending = account(max_cost=0.5)
-    spending.settle(spending.reserve(Budget(max_cost=0.3)), cost=0.3)
+    spending.charge(spending.reserve(Budget(max_cost=0.3)), cost=0.3)
     spending.spend(cost=0.2)
 
     with pytest.raises(BudgetExceeded, match=r"max_cost 0\.5 is used up"):
@@ -183,7 +183,7 @@ def test_a_limit_of_0_with_nothing_used_may_be_delegated():
 def test_what_the_outcome_tells_and_what_was_spent_are_the_same_use_and_sub_delegations_come_on_top():
     spending = account(max_cost=1.0)
     spending.spend(cost=0.25)
-    spending.settle(spending.reserve(None), cost=0.5)
+    spending.charge(spending.reserve(None), cost=0.5)
 
     assert spending.close(told(cost=0.25)) == ({"cost": 0.75}, ())
 
@@ -216,7 +216,7 @@ def test_iterations_are_counted_as_tokens_are():
     spending = account(max_iterations=20)
     given = spending.reserve(Budget(max_iterations=50))
     assert given.max_iterations == 20
-    spending.settle(given, iterations=12)
+    spending.charge(given, iterations=12)
 
     assert spending.remaining.max_iterations == 8
     assert spending.close(told(iterations=9)) == (
@@ -264,7 +264,7 @@ class Spending(RuleBasedStateMachine):
     @rule(data=st.data(), tokens=st.integers(0, 10), iterations=st.integers(0, 10))
     def settle(self, data: st.DataObject, tokens: int, iterations: int) -> None:
         given = self.given.pop(data.draw(st.integers(0, len(self.given) - 1)))
-        self.account.settle(given, tokens=tokens, iterations=iterations)
+        self.account.charge(given, tokens=tokens, iterations=iterations)
         self.used["max_tokens"] += tokens
         self.used["max_iterations"] += iterations
 

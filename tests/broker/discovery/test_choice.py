@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ether_broker.discovery.advert import Advert
-from ether_broker.discovery.selection import choose, is_settled
+from ether_broker.discovery.selection import choose, is_conclusive
 from ether_broker.envelope.version import PROTOCOL_MAJOR
 from ether_broker.errors import BrokerUnavailable, IncompatibleVersion, UntrustedBroker, UsageError
 
@@ -93,8 +93,8 @@ def test_a_broker_of_another_protocol_is_told(protocol: int, said: str):
 
 
 def test_listening_ends_only_when_nothing_more_could_matter():
-    assert is_settled([LAB], "lab")
-    assert not is_settled([LAB], None)
-    assert not is_settled([SECOND], "lab")
-    assert is_settled([FALSE, SEALED], None, {"aaaa"})
-    assert not is_settled([FALSE], "safe", {"aaaa"})
+    assert is_conclusive([LAB], "lab")
+    assert not is_conclusive([LAB], None)
+    assert not is_conclusive([SECOND], "lab")
+    assert is_conclusive([FALSE, SEALED], None, {"aaaa"})
+    assert not is_conclusive([FALSE], "safe", {"aaaa"})

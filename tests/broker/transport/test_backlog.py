@@ -30,7 +30,7 @@ class Nodes:
         """Send so much in a step that is committed; the socket takes it all."""
         for _ in range(megabytes):
             self.session_table.send(session, MEGABYTE)
-        self.session_table.seal(1)
+        self.session_table.end_step(1)
         self.session_table.release(1)
         for _ in self.session_table.outgoing():
             pass
@@ -104,7 +104,7 @@ def test_what_waits_for_the_journal_counts_too() -> None:
     session = nodes.enter("k/1")
     for ticket in range(1, 30):
         nodes.session_table.send(session, MEGABYTE)
-        nodes.session_table.seal(ticket)  # which is never committed
+        nodes.session_table.end_step(ticket)  # which is never committed
 
     assert "does not read" in session.lost
 
@@ -114,7 +114,7 @@ def test_little_that_is_kept_is_not_even_counted() -> None:
     session = nodes.enter("k/1")
     for _ in range(10):
         nodes.session_table.send(session, bytes(GRAIN // 20))
-        nodes.session_table.seal(1)
+        nodes.session_table.end_step(1)
         nodes.session_table.release(1)
 
     assert (session.counted, nodes.session_table.backlog.size) == (0, 0)

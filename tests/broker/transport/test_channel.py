@@ -32,7 +32,7 @@ def packed(channel: Channel, *envelopes: bytes) -> list[bytes]:
 
 def test_frames_are_numbered_from_one_and_say_what_is_settled():
     channel = opened()
-    channel.settled = 4
+    channel.committed = 4
 
     first, second = packed(channel, b"a", b"b")
 
@@ -113,19 +113,19 @@ def test_a_gap_is_asked_for_once_and_again_when_nothing_comes():
 
 def test_an_acknowledgement_is_owed_for_what_is_settled_and_not_told():
     channel = opened()
-    channel.received = channel.settled = UNTOLD - 1
-    assert channel.settled - channel.told < UNTOLD
-    channel.settled = UNTOLD
-    assert channel.settled - channel.told >= UNTOLD
+    channel.received = channel.committed = UNTOLD - 1
+    assert channel.committed - channel.told < UNTOLD
+    channel.committed = UNTOLD
+    assert channel.committed - channel.told >= UNTOLD
 
     assert read_frame(channel.acknowledgement()) == (SESSION, 0, UNTOLD, [])
-    assert channel.settled - channel.told < UNTOLD
-    channel.settled = 2 * UNTOLD
+    assert channel.committed - channel.told < UNTOLD
+    channel.committed = 2 * UNTOLD
     assert read_frame(channel.ask()) == (SESSION, 0, 2 * UNTOLD, [RESEND])
-    assert channel.settled - channel.told < UNTOLD
-    channel.settled = 3 * UNTOLD
+    assert channel.committed - channel.told < UNTOLD
+    channel.committed = 3 * UNTOLD
     channel.pack(deque([b"rides along"]))
-    assert channel.settled - channel.told < UNTOLD
+    assert channel.committed - channel.told < UNTOLD
 
 
 # -- a node's end ------------------------------------------------------------------------------------------------
@@ -207,10 +207,10 @@ def test_a_frame_that_breaks_its_receiver_is_not_acknowledged_by_itself_but_with
 
     with pytest.raises(ValueError):
         receive(node.channel, join_frame([b"bad"], SESSION, 1), 0.0, fail, node._rewind)
-    assert node.channel.settled == 0
+    assert node.channel.committed == 0
 
     node.hear(join_frame([b"good"], SESSION, 2))
-    assert (node.taken, node.channel.settled) == ([b"good"], 2)
+    assert (node.taken, node.channel.committed) == ([b"good"], 2)
 
 
 # -- two of them over a bad wire ---------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class End:
     def hear(self, message: bytes, now: float) -> None:
         session, number, acknowledged, envelopes = read_frame(message)
         assert session == SESSION
-        assert acknowledged <= self.other.channel.settled, "told before it was settled"
+        assert acknowledged <= self.other.channel.committed, "told before it was settled"
         self.channel.acknowledge(acknowledged)
         if not number:
             if envelopes:
@@ -259,8 +259,8 @@ class End:
 
     def settle(self, count: int) -> None:
         channel = self.channel
-        channel.settled = min(channel.received, channel.settled + count)
-        if channel.settled - channel.told >= UNTOLD:
+        channel.committed = min(channel.received, channel.committed + count)
+        if channel.committed - channel.told >= UNTOLD:
             self.other.wire.append(channel.acknowledgement())
 
 
@@ -342,7 +342,7 @@ class Wire(RuleBasedStateMachine):
         for end in self.ends:
             assert end.heard == end.other.said
             end.settle(1000)
-            end.other.channel.acknowledge(end.channel.settled)
+            end.other.channel.acknowledge(end.channel.committed)
         for end in self.ends:
             assert (end.channel.retained_bytes, end.channel.unacknowledged()) == (0, [])
             assert end.channel.sent == end.channel.last
@@ -352,7 +352,7 @@ class Wire(RuleBasedStateMachine):
         for end in self.ends:
             assert end.heard == end.other.said[: len(end.heard)]
             channel = end.channel
-            assert channel.settled <= channel.received <= end.other.channel.last
+            assert channel.committed <= channel.received <= end.other.channel.last
             assert channel.sent <= channel.last
 
     @invariant()
@@ -382,7 +382,7 @@ def test_what_the_broker_says_it_has_is_not_astray_though_it_is_not_acknowledged
     receive(node, broker.heartbeat(13.5), 0.0, lambda _envelopes: None, lambda: None)
     assert (node.astray, node.first) == (0, 1)
 
-    broker.settled = broker.received
+    broker.committed = broker.received
     receive(node, broker.heartbeat(14.5), 0.0, lambda _envelopes: None, lambda: None)
     assert (node.astray, node.first) == (0, 0)
 

@@ -53,7 +53,7 @@ class Broker:
             else:
                 assert queue.session is not None
                 self.heard.append((queue.session.node, heard(envelope)))
-        table.seal(0)
+        table.end_step(0)
         table.release(0)
         self.server.transmit(table)
         if self.server.is_blocked:
@@ -170,7 +170,7 @@ def test_what_a_node_sends_comes_in_order_and_once(bus: Bus):
     node = bus.join("n")
     texts = [b"%d" % number for number in range(300)]
     for text in texts:
-        node.link.send(said(text), hold=True)
+        node.link.send(said(text), more_follows=True)
     node.link.flush()
     bus.until(lambda: len(bus.broker.heard) >= len(texts))
 
@@ -179,7 +179,7 @@ def test_what_a_node_sends_comes_in_order_and_once(bus: Bus):
 
 def test_what_is_held_back_goes_out_with_what_is_not(bus: Bus):
     node = bus.join("n")
-    node.link.send(said(b"held"), hold=True)
+    node.link.send(said(b"held"), more_follows=True)
     node.link.send(said(b"now"))
 
     bus.until(lambda: len(bus.broker.heard) == 2)
@@ -192,7 +192,7 @@ def test_what_each_thread_sends_comes_in_its_order(bus: Bus):
 
     def speak(name: int) -> None:
         for number in range(100):
-            node.link.send(said(b"%d %d" % (name, number)), hold=number % 3 != 0)
+            node.link.send(said(b"%d %d" % (name, number)), more_follows=number % 3 != 0)
 
     threads = [threading.Thread(target=speak, args=(name,)) for name in range(4)]
     for thread in threads:
@@ -243,7 +243,7 @@ def test_a_new_session_is_given_what_no_earlier_one_acknowledged(bus: Bus):
     for number in range(64):  # of which acknowledgements go out by themselves
         node.link.send(said(b"%d" % number))
         bus.until(lambda number=number: len(bus.broker.heard) > number)
-    acknowledged = bus.broker.table.find("n").channel.settled
+    acknowledged = bus.broker.table.find("n").channel.committed
     node.link.send(said(b"under way"))
     left: list[bytes] = []
     node.link.begin(99, lambda envelopes: left.extend(map(heard, envelopes)) or [])
@@ -260,8 +260,8 @@ def test_when_more_waits_than_may_what_is_new_is_refused_and_what_is_owed_is_kep
 
     with pytest.raises(MailboxFull):
         for _ in range(LINK_LIMIT // len(megabyte) + 2):
-            link.send(megabyte, hold=True, is_new=True)
-    link.send(b"owed", hold=True)
+            link.send(megabyte, more_follows=True, is_new=True)
+    link.send(b"owed", more_follows=True)
 
     left: list[bytes] = []
     assert (before, link.is_full) == (False, True)
@@ -315,7 +315,7 @@ def test_a_node_that_does_not_read_holds_up_nobody_and_gets_it_later(bus: Bus):
 
 def test_a_link_that_is_closed_sends_what_waits_and_is_then_found_gone(bus: Bus):
     node = bus.join("n")
-    node.link.send(said(b"last words"), hold=True)
+    node.link.send(said(b"last words"), more_follows=True)
     node.link.close(1.0)
     bus.links.remove(node.link)
 

@@ -24,7 +24,7 @@ def send(session_table: SessionTable, session: Session, *envelopes: bytes) -> No
     """Send envelopes in a step whose journal entry is committed."""
     for envelope in envelopes:
         session_table.send(session, envelope)
-    session_table.seal(1)
+    session_table.end_step(1)
     session_table.release(1)
 
 
@@ -87,7 +87,7 @@ def test_entering_twice_is_once_and_a_name_belongs_to_one_incarnation():
 def test_a_name_is_free_when_its_node_drains_or_is_lost():
     session_table = SessionTable()
     old = entered(session_table)
-    old.is_leaving = True
+    old.has_said_bye = True
 
     new = entered(session_table, TWO)
     assert session_table.sessions == [new]
@@ -282,7 +282,7 @@ def test_what_a_step_sends_leaves_when_the_journal_has_it_and_what_came_is_ackno
     session_table.send(session, b"answer")
     assert frames(session_table) == []
 
-    session_table.seal(5)
+    session_table.end_step(5)
     session_table.release(4)
     assert frames(session_table) == []
     assert session_table.unsealed(session) == [b"answer"]
@@ -297,7 +297,7 @@ def test_steps_are_released_in_their_order_and_only_so_far():
     session = entered(session_table)
     for ticket in (1, 2, 2, 3):
         session_table.send(session, b"%d" % ticket)
-        session_table.seal(ticket)
+        session_table.end_step(ticket)
 
     session_table.release(2)
     assert frames(session_table) == [(1, 0, [b"1", b"2", b"2"])]
@@ -312,7 +312,7 @@ def test_what_does_not_wait_for_the_journal_overtakes_what_does_and_acknowledges
     session_table.send(session, b"sealed")
     session_table.send_aside(session, b"aside 1")
     session_table.send_aside(session, b"aside 2")
-    session_table.seal(1)
+    session_table.end_step(1)
 
     assert frames(session_table) == [(1, 0, [b"aside 1", b"aside 2"])]
     session_table.release(1)
@@ -324,9 +324,9 @@ def test_much_that_came_is_acknowledged_though_nothing_is_sent_but_not_before_it
     session = entered(session_table)
     for number in range(1, UNTOLD + 1):
         said(session_table, session, b"x", number=number)
-    session_table.seal(1)
+    session_table.end_step(1)
     said(session_table, session, b"x", number=UNTOLD + 1)
-    session_table.seal(2)
+    session_table.end_step(2)
     assert frames(session_table) == []
 
     session_table.release(1)
@@ -388,7 +388,7 @@ def test_what_a_node_may_not_have_got_is_known_after_it_is_lost():
     frames(session_table)
     send(session_table, session, b"waits")
     session_table.send(session, b"sealed")
-    session_table.seal(2)
+    session_table.end_step(2)
     session_table.send(session, b"fresh")
     session_table.close(session, "gone")
 

@@ -208,14 +208,14 @@ def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
     peer.say((Kind.CANCEL, 0))
     for _ in range(3):
         handled(session_table)
-        session_table.seal(1)
+        session_table.end_step(1)
         session_table.release(1)
-        assert peer.session.channel.settled == 0
+        assert peer.session.channel.committed == 0
     handled(session_table)
-    session_table.seal(1)
+    session_table.end_step(1)
     session_table.release(1)
 
-    assert peer.session.channel.settled == 2
+    assert peer.session.channel.committed == 2
 
 
 def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_connection():
@@ -337,7 +337,7 @@ def step_holding(session_table: SessionTable, kind: Kind, free: list[bool]) -> l
         assert queue.session is not None
         given.append((queue.session.node, int.from_bytes(read_id(envelope))))
         if envelope[0] == kind and not free:
-            queue.hold(envelope, lambda: bool(free))
+            queue.block(envelope, lambda: bool(free))
     return given
 
 
@@ -362,7 +362,11 @@ def test_what_is_held_is_given_again_once_it_is_free_before_all_else_of_its_queu
     )
     free.append(True)
     assert step_holding(session_table, Kind.REGISTER, free) == [("n1", 2), ("n1", 3), ("n1", 4)]
-    assert (session_table.turns.handled.get(waits.session, 0), session_table.turns.held, session_table.turns.size) == (
+    assert (
+        session_table.turns.handled.get(waits.session, 0),
+        session_table.turns.blocked,
+        session_table.turns.size,
+    ) == (
         2,
         [],
         0,
@@ -392,4 +396,4 @@ def test_a_session_that_ends_while_it_is_held_leaves_nothing():
     session_table.close(waits.session, "its connection is gone")
 
     assert step_holding(session_table, Kind.REGISTER, []) == []
-    assert (session_table.turns.waiting, session_table.turns.held, session_table.turns.size) == ([], [], 0)
+    assert (session_table.turns.waiting, session_table.turns.blocked, session_table.turns.size) == ([], [], 0)

@@ -18,7 +18,7 @@ from ether_broker.wire.codec import (
     id_bytes,
     pack_delegation,
     pack_outcome,
-    pack_request,
+    pack_plain_delegation,
     pack_response,
     plain_params,
     read_delegation,
@@ -118,7 +118,7 @@ def test_a_response_or_outcome_over_the_limit_is_refused():
     with pytest.raises(PayloadTooLarge):
         pack_outcome(header, pack(b"x" * 100), elapsed=1.0, timestamp=1.0, limit=100)
     with pytest.raises(PayloadTooLarge):
-        pack_request(
+        pack_plain_delegation(
             *(bytes(16), b"ann", b"", b"x.y", pack(b"x" * 100)),
             timeout=None,
             timestamp=1.0,
@@ -131,7 +131,7 @@ def test_a_response_or_outcome_over_the_limit_is_refused():
 def test_a_request_packed_without_a_model_reads_as_the_delegation_that_it_stands_for(params, timeout, target):
     payload = pack(params)
 
-    envelope = pack_request(
+    envelope = pack_plain_delegation(
         *(id_bytes(REQUEST), b"ann", target, b"x.y", payload), timeout=timeout, timestamp=9.0, deadline=3.0
     )
 

@@ -24,7 +24,7 @@ class Silence:
         resources: Any = SimpleNamespace(
             wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
         )  # fmt: skip
-        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, hold, is_new: None)
+        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, more_follows, is_new: None)
         session_state: Any = SimpleNamespace(
             is_draining=False,
             default_timeout=60.0,
@@ -50,7 +50,7 @@ def silence() -> Silence:
 
 
 def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
+    handle = silence.outgoing.delegate_plain(None, "x.y", pack({}), 5.0)
 
     silence.beat_until(START + 7.0)
     assert not handle.done
@@ -63,7 +63,7 @@ def test_what_the_supervisor_does_not_end_is_ended_here(silence: Silence) -> Non
 
 
 def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
+    handle = silence.outgoing.delegate_plain(None, "x.y", pack({}), 5.0)
     silence.session_state.trouble = "The disk is full."
 
     silence.beat_until(START + 8.0)
@@ -76,7 +76,7 @@ def test_what_waits_for_the_disk_of_a_broker_that_is_there_is_told_so(silence: S
 
 
 def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
+    handle = silence.outgoing.delegate_plain(None, "x.y", pack({}), 5.0)
     silence.session_state.trouble, silence.session_state.is_heard = "The disk is full.", lambda _now: False
 
     silence.beat_until(START + 8.0)
@@ -87,7 +87,7 @@ def test_a_broker_that_was_in_trouble_and_is_silent_is_out_of_reach(silence: Sil
 
 
 def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
+    handle = silence.outgoing.delegate_plain(None, "x.y", pack({}), 5.0)
     silence.beat_until(START + 4.0)
 
     silence.now += 20.0
@@ -99,7 +99,7 @@ def test_a_node_that_stood_still_reads_what_came_before_it_judges(silence: Silen
 
 
 def test_a_node_that_is_late_each_time_judges_all_the_same(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", pack({}), 5.0)
+    handle = silence.outgoing.delegate_plain(None, "x.y", pack({}), 5.0)
     silence.beat_until(START + 4.0)
 
     for _ in range(2):
@@ -110,14 +110,14 @@ def test_a_node_that_is_late_each_time_judges_all_the_same(silence: Silence) -> 
 
 
 def test_a_timeout_without_end_has_one(silence: Silence) -> None:
-    handle = silence.outgoing.request(None, "x.y", pack({}), float("inf"))
+    handle = silence.outgoing.delegate_plain(None, "x.y", pack({}), float("inf"))
 
     assert handle.deadline < float("inf")
 
 
 def test_a_handle_of_a_request_that_goes_on_ends_at_its_own_timeout(silence: Silence) -> None:
-    first = silence.outgoing.request(None, "x.y", pack({}), 20.0)  # of one id, as all here
-    second = silence.outgoing.request(None, "x.y", pack({}), 1.0)  # of one id, as all here
+    first = silence.outgoing.delegate_plain(None, "x.y", pack({}), 20.0)  # of one id, as all here
+    second = silence.outgoing.delegate_plain(None, "x.y", pack({}), 1.0)  # of one id, as all here
 
     silence.beat_until(START + 2.0)
 

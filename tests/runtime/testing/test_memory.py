@@ -86,7 +86,7 @@ def test_envelopes_ride_in_frames_as_on_a_socket():
     frames: list[bytes] = []
     broker.server.inject = lambda routing_id, message: frames.append(message)  # type: ignore[method-assign]
     for number in range(BATCH + 1):
-        link.send(b"%d" % number, hold=True)
+        link.send(b"%d" % number, more_follows=True)
 
     link.post()
 

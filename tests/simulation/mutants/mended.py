@@ -147,7 +147,7 @@ def _keep_ended_children(end: Any) -> Any:
     return mutated
 
 
-def _keep_held(_forget_held: Any) -> Any:
+def _keep_held(_forget_ended: Any) -> Any:
     return lambda self, agent: None
 
 
@@ -265,9 +265,9 @@ def _ran_by_the_time(_may_have_run: Any) -> Any:
 def _drop_when_full(send: Any) -> Any:
     """A link that is full takes nothing any more, whatever it is."""
 
-    def mutated(self: ZmqLink, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+    def mutated(self: ZmqLink, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         if is_new or not self.is_full:
-            send(self, envelope, hold=hold, is_new=is_new)
+            send(self, envelope, more_follows=more_follows, is_new=is_new)
 
     return mutated
 
@@ -331,7 +331,7 @@ MENDED: Final = (
             "fold", (Ledger, "_end", _keep_ended_children), "children", seed=7),
     _mutant("what a lost node held is counted for ever",
             "the bound of all delegations was eaten up",
-            "bounded queues", (Ledger, "forget_held", _keep_held), "node", seed=8),
+            "bounded queues", (Ledger, "forget_ended_at_node", _keep_held), "node", seed=8),
     _mutant("what a lost run delegated goes on beside the next run",
             "the next run's sub-delegations could not be told from the last one's",
             "no bug, parents, fold", (Delivery, "end_child", _keep_earlier_children), "children", seed=13),

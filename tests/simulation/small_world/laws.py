@@ -66,7 +66,7 @@ def left_over(world: World) -> str:
             return f"liveness: {peer.name} never learned of {list(peer.wanted)}"
         if peer.works:
             return f"leak: {peer.name} still has {list(peer.works)}"
-    held = [request for agent in state.registry.agents for request in (*agent.work, *agent.held)]
+    held = [request for agent in state.registry.agents for request in (*agent.work, *agent.ended_at_node)]
     if state.ledger.size or held or state.ledger._asked or state.ledger.deadlines.next() < inf:
         return (
             f"leak: {state.ledger.size} bytes of delegations; {held} are with agents, {state.ledger._asked} asked for"

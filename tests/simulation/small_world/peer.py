@@ -90,7 +90,7 @@ class Peer:
 
     def live(self) -> bytes:
         """A frame outside the count: a sign of life."""
-        return join_frame((), self.channel.session, 0, self.channel.settled)
+        return join_frame((), self.channel.session, 0, self.channel.committed)
 
     def delegate(self, number: int, pair: tuple[str, str], capability: str, parent: int, deadline: float) -> None:
         """Delegate, from one agent to another."""

@@ -70,7 +70,9 @@ def _own(world: World, number: int) -> tuple[Any, ...]:
     if supervisor is None:
         return world.said.get(number), at_peers
     state = supervisor.state
-    held = next((agent.held[request] for agent in state.registry.agents if request in agent.held), None)
+    held = next(
+        (agent.ended_at_node[request] for agent in state.registry.agents if request in agent.ended_at_node), None
+    )
     ending = state.ended.get(request)
     return (
         world.said.get(number), at_peers,
@@ -139,7 +141,7 @@ def _peer(world: World, peer: Peer) -> tuple[Any, ...]:
 
 def _session(world: World, session: Session) -> tuple[Any, ...]:
     return (
-        session.incarnation or session.digest, session.lost, session.is_expected, session.draining,
+        session.incarnation or session.digest, session.lost, session.is_expected, session.was_told_bye,
         _channel(world, session.channel, _OF_THE_BROKER), list(session.outbox), session.fresh, session.gone_since is None,
         sorted(session.agents), sorted((name, sorted(held.items())) for name, held in session.holding.items()),
     )  # fmt: skip

@@ -29,9 +29,9 @@ from ether_broker.transport.cost import WAITED
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header, rehead
 
-__all__ = ["PASSED_ON_PER_STEP", "UNHEARD", "UNSETTLED", "WAITING", "Progress"]
+__all__ = ["PASSED_ON_PER_STEP", "UNCOMMITTED", "UNHEARD", "WAITING", "Progress"]
 
-UNSETTLED: Final = 4 << 20
+UNCOMMITTED: Final = 4 << 20
 """Bytes of one node's progress that may be uncommitted."""
 UNHEARD: Final = 16 << 20
 """Bytes under way to a delegator's node above which it is told no more progress for a while."""
@@ -64,7 +64,7 @@ class Progress:
         """Delegations of which something waits for room: for what a node says, and for what one hears."""
         self.going: OrderedDict[_Place, None] = OrderedDict()
         """The lines for which there is room, which is next first."""
-        self.unsettled: deque[tuple[int, Session, int]] = deque()
+        self.uncommitted: deque[tuple[int, Session, int]] = deque()
         """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
         self._was_behind = False
         """Whether something may wait because the journal was behind."""
@@ -112,11 +112,11 @@ class Progress:
 
     def _due(self) -> float:
         """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
-        unsettled, state, lines = self.unsettled, self._state, self._lines[False]
+        unsettled, state, lines = self.uncommitted, self._state, self._lines[False]
         while unsettled and unsettled[0][0] < state.durable:
             _, session, size = unsettled.popleft()
-            session.progress_unsettled -= size
-            if session in lines and session.progress_unsettled < UNSETTLED:
+            session.progress_uncommitted -= size
+            if session in lines and session.progress_uncommitted < UNCOMMITTED:
                 self.going[session, False] = None
         if self._was_behind and not state.is_behind:
             self._was_behind = False
@@ -174,7 +174,7 @@ class Progress:
         if self._state.is_behind:
             self._was_behind = True
             return False
-        return session.progress_unsettled < UNSETTLED
+        return session.progress_uncommitted < UNCOMMITTED
 
     def _may_pass(self, entry: Entry, progress: ProgressLimiter) -> bool:
         now = self._state.now
@@ -194,8 +194,8 @@ class Progress:
             envelope = rehead(header, envelope, deadline=float(folded))
         progress.folded = 0
         progress.left -= 1 + (size >> _4_KIB)
-        self.unsettled.append((state.tap.next + len(state.passing), session, size))
-        session.progress_unsettled += size
+        self.uncommitted.append((state.tap.next + len(state.passing), session, size))
+        session.progress_uncommitted += size
         self.job.defer()
         self._delivery.forward(entry, envelope)
         state.passing.append(envelope)

@@ -57,7 +57,7 @@ class Reassignment:
             agent: is down.
             why: for people.
         """
-        self._state.ledger.forget_held(agent)
+        self._state.ledger.forget_ended_at_node(agent)
         yield from self.drained(agent)
         sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
         moved: list[Entry] = []

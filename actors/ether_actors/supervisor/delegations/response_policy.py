@@ -91,11 +91,11 @@ class ResponsePolicy:
         if status in INTERIM:
             return  # progress that crossed the outcome on its way
         agent = state.registry.get(header.source)
-        held = agent.held.get(header.request_id) if agent is not None else None
-        if held is not None and held.agent.session is session:
-            state.ledger.forget(held)
-            held.agent.mailbox.release()
-            self._delivery.send_waiting(held.agent)
+        ended = agent.ended_at_node.get(header.request_id) if agent is not None else None
+        if ended is not None and ended.agent.session is session:
+            state.ledger.forget(ended)
+            ended.agent.mailbox.release()
+            self._delivery.send_waiting(ended.agent)
             if status is not _CANCELLED and not header.flags & _HANDED_BACK:
                 state.keep_dead_letter(Reason.LATE, envelope, session, "the delegation had ended")
             return

@@ -87,9 +87,9 @@ class Departures:
 
         A second call handles the agents that registered since the first.
         """
-        if not session.is_leaving:
+        if not session.has_said_bye:
             session.newcomers.update(session.agents)
-        session.is_leaving = True
+        session.has_said_bye = True
         leaving = self._newcomers(session)
         self._go(leaving, _LEFT)
         for agent in leaving:
@@ -127,7 +127,7 @@ class Departures:
         if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
             reason = _LEFT
         let_go(agent)
-        agent.session.told.discard(agent.name)
+        agent.session.reported.discard(agent.name)
         self.take_up({agent: reason})
         self._run(agent, self._share.left)
         if agent in self.waiting:
@@ -155,7 +155,7 @@ class Departures:
 
         A second call handles the agents that registered since the first.
         """
-        if session.is_leaving:
+        if session.has_said_bye:
             self.leave(session)
             return
         draining = [
@@ -192,7 +192,7 @@ class Departures:
                     self._run(agent, min(_TURN, share.left))
         return 0.0 if self.waiting else inf
 
-    def settle(self, agent: Registration) -> bool:
+    def finish_work(self, agent: Registration) -> bool:
         """Rule on the work of an agent that is down, as somebody takes its name: as much as this step may.
 
         Returns:
@@ -262,11 +262,11 @@ class Departures:
         self._tell(agent.name, reason, session)
         yield from self._reassignment.gone(agent)
         self._down(agent, reason)
-        self._state.ledger.forget_held(agent)
+        self._state.ledger.forget_ended_at_node(agent)
         let_go(agent)
-        session.told.discard(agent.name)
+        session.reported.discard(agent.name)
         self._state.registry.remove(agent)
-        if session.is_leaving:
+        if session.has_said_bye:
             self._let_leave(session)
         return agent.places
 
@@ -275,6 +275,6 @@ class Departures:
 
     def _let_leave(self, session: Session) -> None:
         """Tell a node that leaves that it may, when the last of its agents has gone."""
-        if not session.agents and not session.lost and not session.draining:
+        if not session.agents and not session.lost and not session.was_told_bye:
             self._state.session_table.send(session, pack_envelope(Kind.BYE))
-            session.draining = True
+            session.was_told_bye = True

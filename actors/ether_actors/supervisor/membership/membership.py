@@ -152,7 +152,7 @@ class Membership:
         for name, load in agents.items():
             agent = session.agents.get(str(name).encode(errors="replace"))
             if agent is not None and isinstance(load, dict):
-                session.told.add(agent.name)
+                session.reported.add(agent.name)
                 before, agent.load = agent.load, load_of(load)
                 blocking = agent.load.get("blocking")
                 if isinstance(blocking, dict) and "blocking" not in before:
@@ -160,11 +160,11 @@ class Membership:
                     self._state.event("loop_blocked", agent=agent.manifest.agent, node=session.node, **blocking)
         if said.get("more"):
             return
-        for name in session.loaded.difference(session.told):
+        for name in session.loaded.difference(session.reported):
             idle = session.agents.get(name)
             if idle is not None:
                 idle.load = {}
-        session.loaded, session.told = session.told, set()
+        session.loaded, session.reported = session.reported, set()
 
     def beat(self) -> float:
         """Show life to every node, and end the sessions of those that show none; returns when to do that again."""
@@ -179,7 +179,7 @@ class Membership:
             if self._identities:
                 self._throw_out()
             for session in state.session_table.sessions:
-                if session.draining and not session.outbox_bytes and session.channel.sent == session.channel.last:
+                if session.was_told_bye and not session.outbox_bytes and session.channel.sent == session.channel.last:
                     state.session_table.close(session, "it left")
             for session in state.session_table.expire(state.now):
                 self._lost(session)
@@ -222,7 +222,7 @@ class Membership:
         state = self._state
         self._replay.keep_unread(session)
         state.session_table.let_go(session)
-        if not session.draining:
+        if not session.was_told_bye:
             state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)
         self.monitors.clear(session)

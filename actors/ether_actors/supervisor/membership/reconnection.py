@@ -162,7 +162,7 @@ class Reconnection:
             held: {request id: attempt} as the node says.
         """
         missing = []
-        self._state.ledger.forget_held(agent)
+        self._state.ledger.forget_ended_at_node(agent)
         for entry in works:
             if entry.is_over or entry.agent is not agent or not entry.holds_credit:
                 continue

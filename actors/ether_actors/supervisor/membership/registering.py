@@ -62,9 +62,9 @@ class Registering:
             places = places_of(manifest, len(packed))
             self._departures.remembered.check_room(session, encoded, places)
             session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
-            settled = [self._is_settled(session, name) for name in encoded]
-            if not all(settled):
-                session.input.hold(envelope, lambda: not any(map(self._departures.is_waiting, encoded)))
+            are_free = [self._is_name_free(session, name) for name in encoded]
+            if not all(are_free):
+                session.input.block(envelope, lambda: not any(map(self._departures.is_waiting, encoded)))
                 return
         except (
             AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
@@ -102,14 +102,14 @@ class Registering:
         if known is not None:
             self._departures.returned(agent, is_changed=is_changed)
 
-    def _is_settled(self, session: Session, name: bytes) -> bool:
+    def _is_name_free(self, session: Session, name: bytes) -> bool:
         """Whether nothing of a former holder's work has to be ruled on before a node takes the name."""
         known = self._state.registry.get(name)
         if known is None:
             return True
         if known.condition is not Condition.DOWN and self._reconnection.is_another_life(known.session, session):
             self._departures.lost_alone(known, "its node was restarted")
-        return self._departures.settle(known)
+        return self._departures.finish_work(known)
 
     def _check(self, session: Session, name: str) -> None:
         """Raise for a name that is none, is the bus's own, is taken, or that the node may not host."""

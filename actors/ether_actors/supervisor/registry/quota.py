@@ -160,9 +160,11 @@ def check_held(session: Session, holding: Any) -> dict[str, dict[bytes, int]]:
             raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
         read[name] = dict(held)
     count = sum(map(len, read.values())) + len(read)
-    if session.held + count > MOST_HELD:
-        raise TooMuch(f"RESUME: the node holds {session.held + count:,} delegations, and {MOST_HELD:,} is the most.")
-    session.held += count
+    if session.held_count + count > MOST_HELD:
+        raise TooMuch(
+            f"RESUME: the node holds {session.held_count + count:,} delegations, and {MOST_HELD:,} is the most."
+        )
+    session.held_count += count
     return read
 
 

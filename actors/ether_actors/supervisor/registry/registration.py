@@ -64,7 +64,7 @@ class Registration:
     condition: Condition = Condition.UP
     work: dict[Any, None] = field(default_factory=dict)
     """Its ledger entries without an outcome, in the order in which they were given to it."""
-    held: dict[bytes, Any] = field(default_factory=dict)
+    ended_at_node: dict[bytes, Any] = field(default_factory=dict)
     """Ledger entries with an outcome that its node has not answered yet: {request id: entry}."""
     load: dict[str, object] = field(default_factory=dict)
     """What its node said of it with its last heartbeat: running, waiting, busy_for; empty when it had nothing to do."""

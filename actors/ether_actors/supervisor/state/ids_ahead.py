@@ -13,7 +13,7 @@ __all__ = ["FAR_AHEAD", "MOST_AHEAD", "IdsAhead"]
 FAR_AHEAD: Final = 86_400.0
 """Seconds by which an id may have been made after the broker's clock, in Unix time, before it is far ahead."""
 MOST_AHEAD: Final = MOST_PROCESSES // 4
-"""Processes whose ids may be far ahead: half of those that `Ended` always keeps apart."""
+"""Processes whose ids may be far ahead: 4,096, a quarter of `MOST_PROCESSES`."""
 _COUNT_EVERY: Final = 1.0
 """Seconds between two counts of those, which take some 0.5 ms, while there are as many as there may be."""
 

@@ -142,7 +142,7 @@ def owner_of(entry: Entry) -> str:
 class Ledger:
     """The record of every delegation without an outcome, and of those with one that their nodes still hold.
 
-    Each is also entered with its agent (`Registration.work`, `Registration.held`), with its parent and with its
+    Each is also entered with its agent (`Registration.work`, `Registration.ended_at_node`), with its parent and with its
     delegator, so that ending any of them costs what it holds.
     """
 
@@ -221,7 +221,7 @@ class Ledger:
             entry.parent = None
         entry.envelope = b""  # whoever still has the entry keeps nothing that is not counted
         if entry.holds_credit and not entry.agent.session.lost:
-            entry.agent.held[request_id] = entry
+            entry.agent.ended_at_node[request_id] = entry
         else:
             self.size -= entry.size
 
@@ -239,12 +239,12 @@ class Ledger:
         entry.agent.work[entry] = None
 
     def forget(self, entry: Entry) -> None:
-        """Forget an ended delegation that its node still held: now the node has answered."""
-        if entry.agent.held.pop(entry.request_id, None) is not None:
+        """Forget an ended delegation that its node still has: now the node has answered."""
+        if entry.agent.ended_at_node.pop(entry.request_id, None) is not None:
             self.size -= entry.size
 
-    def forget_held(self, agent: Registration) -> None:
-        """Forget the ended delegations that the agent's node still held: the node is gone."""
-        for entry in agent.held.values():
+    def forget_ended_at_node(self, agent: Registration) -> None:
+        """Forget the ended delegations that the agent's node still has: the node is gone."""
+        for entry in agent.ended_at_node.values():
             self.size -= entry.size
-        agent.held.clear()
+        agent.ended_at_node.clear()

@@ -106,7 +106,7 @@ class MemoryLink:
         """Whether what starts new work is refused; see `Link.is_full`."""
         return self._waiting_bytes + self._channel.retained_bytes > self.backlog
 
-    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:  # noqa: ARG002  all wait here
+    def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:  # noqa: ARG002  all wait here
         """Send with the next flush; see `Link.send`."""
         if is_new and self.is_full:
             raise MailboxFull(REFUSED)

@@ -172,13 +172,13 @@ class ZmqLink:
         channel = self._channel
         return self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes > self.backlog
 
-    def send(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+    def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """Send now, or with what follows; see `Link.send`."""
         if is_new and self.is_full:
             raise MailboxFull(REFUSED)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
-        if not hold or len(self._waiting) >= FULL:
+        if not more_follows or len(self._waiting) >= FULL:
             self.flush()
         elif not self._kicked:
             self._wake_sender()

@@ -72,7 +72,7 @@ class ControlCalls:
         self._open.update(zip(tokens, replies, strict=True))
         try:
             for envelope in envelopes:
-                self._sender.link.send(envelope, hold=True)
+                self._sender.link.send(envelope, more_follows=True)
             self._sender.flush()
             end = time.monotonic() + PATIENCE
             for reply in replies:

@@ -14,7 +14,7 @@ __all__ = ["Sender"]
 class SendCall(Protocol):
     """The signature of `Link.send`."""
 
-    def __call__(self, envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+    def __call__(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """As `Link.send`."""
         ...
 
@@ -51,5 +51,5 @@ class Sender:
         self.flush()
 
 
-def _say_nothing(envelope: bytes, *, hold: bool = False, is_new: bool = False) -> None:
+def _say_nothing(envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
     """Drop what comes after BYE."""

@@ -124,8 +124,8 @@ def test_it_talks_on_the_other_side_at_once_and_in_order(link: ZmqLink, hub: Hub
 
 
 def test_what_is_held_back_rides_with_what_follows(link: ZmqLink, hub: Hub):
-    link.send(b"first", hold=True)
-    link.send(b"second", hold=True)
+    link.send(b"first", more_follows=True)
+    link.send(b"second", more_follows=True)
     link.send(b"third")
 
     assert read_frame(hub.frame()[1]).envelopes == [b"first", b"second", b"third"]
@@ -133,7 +133,7 @@ def test_what_is_held_back_rides_with_what_follows(link: ZmqLink, hub: Hub):
 
 def test_what_is_held_back_goes_out_though_nothing_follows(link: ZmqLink, hub: Hub):
     link.open(Recorder())
-    link.send(b"alone", hold=True)
+    link.send(b"alone", more_follows=True)
 
     assert read_frame(hub.frame()[1]).envelopes == [b"alone"]
 
@@ -150,7 +150,7 @@ def test_closing_does_not_wait_for_the_next_tick(monkeypatch: pytest.MonkeyPatch
 
 
 def test_flushing_sends_what_is_held_back(link: ZmqLink, hub: Hub):
-    link.send(b"held", hold=True)
+    link.send(b"held", more_follows=True)
     link.flush()
 
     assert read_frame(hub.frame()[1]).envelopes == [b"held"]
@@ -159,7 +159,7 @@ def test_flushing_sends_what_is_held_back(link: ZmqLink, hub: Hub):
 def test_a_frame_is_bounded_in_count_and_in_bytes(link: ZmqLink, hub: Hub):
     big = bytes(MAX_FRAME_BYTES // 2 + 1)
     for envelope in (big, big, *[b"x"] * (BATCH + 1)):
-        link.send(envelope, hold=True)
+        link.send(envelope, more_follows=True)
     link.flush()
 
     frames = [read_frame(hub.frame()[1]).envelopes for _ in range(3)]
@@ -173,7 +173,7 @@ def test_threads_that_send_at_once_lose_nothing_and_each_keeps_its_order(link: Z
 
     def send(name: int) -> None:
         for number in range(500):
-            link.send(b"%d %d" % (name, number), hold=number % 3 > 0)
+            link.send(b"%d %d" % (name, number), more_follows=number % 3 > 0)
 
     threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
     for thread in threads:
@@ -199,7 +199,7 @@ def test_too_much_that_waits_is_refused(context):
     megabyte = bytes(1 << 20)
     with pytest.raises(MailboxFull, match="bytes wait to be sent"):
         for _ in range(2 * LINK_LIMIT // len(megabyte)):
-            lonely.send(megabyte, hold=True, is_new=True)
+            lonely.send(megabyte, more_follows=True, is_new=True)
     assert lonely.is_full
 
     lonely.close(0.0)
@@ -276,7 +276,7 @@ def test_closing_sends_what_waits_and_ends_the_threads(context, hub: Hub):
     link = ZmqLink("inproc://hub", context)
     link.begin(SESSION, lambda left: left)
     link.open(Recorder())
-    link.send(b"last words", hold=True)
+    link.send(b"last words", more_follows=True)
 
     link.close(1.0)
 
@@ -365,7 +365,7 @@ class Broker:
         elif number:
             if number == self.channel.received + 1:
                 self.taken += envelopes
-                self.channel.received = self.channel.settled = number
+                self.channel.received = self.channel.committed = number
                 if number - self.channel.told >= UNTOLD:
                     self._transmit(self.channel.acknowledgement())
             elif self.channel.misses(number, time.monotonic()):
@@ -401,7 +401,7 @@ def test_connections_that_break_lose_and_double_nothing_in_either_direction(cont
     mine, its = [b"to the broker %d" % n for n in range(3000)], [b"to the node %d" % n for n in range(3000)]
 
     for turn in range(3000):
-        link.send(mine[turn], hold=turn % 3 > 0)
+        link.send(mine[turn], more_follows=turn % 3 > 0)
         broker.send(its[turn])
         broker.turn()
         if turn in {500, 1200, 1201, 2500}:
@@ -514,7 +514,7 @@ def test_what_is_owed_is_kept_by_a_link_that_is_full(link: ZmqLink, hub: Hub):
 
 
 def test_a_link_shows_life_outside_the_count_and_before_what_waits(link: ZmqLink, hub: Hub):
-    link.send(b"kept back", hold=True)
+    link.send(b"kept back", more_follows=True)
     link.show_life()
 
     assert read_frame(hub.frame()[1]) == (SESSION, 0, 0, [])

@@ -71,7 +71,7 @@ def send(session_table: SessionTable, session: Session, *envelopes: bytes) -> No
     """Send envelopes in a step whose journal entry is committed."""
     for envelope in envelopes:
         session_table.send(session, envelope)
-    session_table.seal(1)
+    session_table.end_step(1)
     session_table.release(1)
 
 

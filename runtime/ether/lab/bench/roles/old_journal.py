@@ -16,7 +16,7 @@ from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import pack
 from ether_broker.journal.sqlite.journal import SqliteJournal
-from ether_broker.wire.codec import pack_outcome, pack_request
+from ether_broker.wire.codec import pack_outcome, pack_plain_delegation
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 __all__ = ["AGENTS", "OPEN", "write_past"]
@@ -76,7 +76,7 @@ def _about(request_id: bytes, envelope: bytes) -> bytes:
 
 def _asked_and_answered(name: bytes) -> tuple[bytes, bytes]:
     body = pack(body_of(OPAQUE))
-    asked = pack_request(
+    asked = pack_plain_delegation(
         new_id(), b"desk", name, capability_of(OPAQUE).encode(), body, timeout=_LIVES, timestamp=time.time(),
         deadline=time.monotonic() + _LIVES,
     )  # fmt: skip
