@@ -14,7 +14,7 @@ from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
-from ether_broker.wire.frame import HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import DRAINS, HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
 __all__ = ["Arena", "mutate", "seeds"]
@@ -42,7 +42,7 @@ def envelopes() -> dict[str, bytes]:
         ),
         "register": pack_envelope(Kind.REGISTER, **hers, body=_manifest()),
         "register_alice": pack_envelope(Kind.REGISTER, **alices, body=_manifest()),
-        "drain": pack_envelope(Kind.UNREGISTER, source=b"mallory", flags=int(Flag.HANDED_BACK)),
+        "drain": pack_envelope(Kind.UNREGISTER, source=b"mallory", flags=int(DRAINS)),
         "restart": pack_envelope(Kind.UNREGISTER, source=b"mallory", body=pack({"condition": "restarting"})),
         "unregister_bob": pack_envelope(Kind.UNREGISTER, source=b"bob", body=pack({"condition": "gone"})),
         "delegation": pack_envelope(

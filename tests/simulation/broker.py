@@ -128,13 +128,13 @@ class Broker:
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall(), self.boot)
         journal.on_commit = self.poke
-        refuse = supervisor.state.refuse_unwritten
+        reject = supervisor.state.reject_unwritten
 
-        def refuse_unwritten(session: Session, header: Header, trouble: EtherError) -> None:
+        def reject_unwritten(session: Session, header: Header, trouble: EtherError) -> None:
             world.auditor.refused.add(header.request_id)
-            refuse(session, header, trouble)
+            reject(session, header, trouble)
 
-        supervisor.state.refuse_unwritten = refuse_unwritten  # type: ignore[method-assign]
+        supervisor.state.reject_unwritten = reject_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor
         world.auditor.waits.count(supervisor)
         if self.journal is not None:

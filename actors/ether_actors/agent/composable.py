@@ -78,7 +78,7 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
     try:
         if declared is None:
             message = f"Unsupported action: {delegation.capability}"
-            response = _refusal(task, Status.REJECTED_CAPABILITY, "not_declared", message)
+            response = _error_response(task, Status.REJECTED_CAPABILITY, "not_declared", message)
         else:
             check_seal(delegation)
             handler = agent.handlers()[declared.name]
@@ -92,7 +92,7 @@ def perform(agent: ComposableAgent, delegation: Delegation) -> Response:
     except _LoopRuns:
         raise
     except Exception as error:  # noqa: BLE001  whatever the handler raises is its outcome
-        response = checked(task, _refusal(task, **told_of(error)))
+        response = checked(task, _error_response(task, **told_of(error)))
     known = {"request_id": delegation.request_id, "external_id": delegation.external_id, "from_agent": task.agent}
     return response.model_copy(update={**known, "elapsed": task.elapsed, "timestamp": time.time()})
 
@@ -113,7 +113,7 @@ class _LoopRuns(RuntimeError):
     pass
 
 
-def _refusal(
+def _error_response(
     task: Task, status: Status, code: str, message: str, traceback: str | None = None, **fields: Any
 ) -> Response:
     return task.respond(

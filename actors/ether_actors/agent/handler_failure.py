@@ -14,7 +14,7 @@ from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost, OutcomeError
 
-__all__ = ["is_crash", "judge", "refusal", "told_of"]
+__all__ = ["error_response", "is_crash", "judge", "told_of"]
 
 _RETRYABLE: Final = frozenset({AgentCrash.code, "agent_crashed", LeaseLost.code, "node_full"})
 """Codes of what may go well the next time."""
@@ -23,17 +23,17 @@ _RETRYABLE: Final = frozenset({AgentCrash.code, "agent_crashed", LeaseLost.code,
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
     """The outcome of work that raised, and whether the agent has crashed; `now` is seconds since 1970."""
     if work.cancelled and not isinstance(error, ParameterError):
-        return refusal(work, agent, Status.CANCELLED, "cancelled", "The handler was cancelled.", now), False
+        return error_response(work, agent, Status.CANCELLED, "cancelled", "The handler was cancelled.", now), False
     if _is_cancellation(error) and work.is_orphaned:
         message = f"{agent} crashed while it worked on this."
-        return refusal(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
+        return error_response(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
     if work.task is None and isinstance(error, EtherError):
-        return refusal(work, agent, Status.REJECTED_CONTEXT, error.code, str(error), now), False
-    return refusal(work, agent, now=now, **told_of(error)), is_crash(error)
+        return error_response(work, agent, Status.REJECTED_CONTEXT, error.code, str(error), now), False
+    return error_response(work, agent, now=now, **told_of(error)), is_crash(error)
 
 
 def told_of(error: BaseException) -> dict[str, Any]:
-    """What is answered when a handler raised it, or its parameters raised it: arguments of `refusal`."""
+    """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`."""
     if isinstance(error, ParameterError):
         return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": str(error), **error.fields}
     code = AgentCrash.code if is_crash(error) else "exception"
@@ -51,7 +51,7 @@ def is_crash(error: BaseException) -> bool:
     return isinstance(error, AgentCrash) or not (isinstance(error, Exception) or _is_cancellation(error))
 
 
-def refusal(  # noqa: PLR0917  an error's parts, in the order of the response's
+def error_response(  # noqa: PLR0917  an error's parts, in the order of the response's
     work: Work, agent: str, status: Status, code: str, message: str, now: float, *, traceback: str | None = None,
     **fields: Any,
 ) -> Response:  # fmt: skip

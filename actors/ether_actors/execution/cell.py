@@ -20,7 +20,7 @@ from ether_actors.agent import local_message as pykka_message
 from ether_actors.agent.agent import Agent, call_hook
 from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
-from ether_actors.agent.handler_failure import is_crash, judge, refusal
+from ether_actors.agent.handler_failure import error_response, is_crash, judge
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
 from ether_actors.task.task import NOT_YOURS, Task, TaskServices
@@ -288,10 +288,12 @@ class Cell:
         if not work.end():
             return  # it has just ended by itself
         if work.cancelled:
-            response = self._refuse(work, Status.CANCELLED, "abandoned", "The handler went on and was given up.")
+            response = self._error_response(
+                work, Status.CANCELLED, "abandoned", "The handler went on and was given up."
+            )
         else:
             message = "The event loop in which it ran stood still and was given up."
-            response = self._refuse(work, Status.FAILED_EXECUTION, "agent_crashed", message)
+            response = self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message)
         self._finish(work, response)
         self.inbox.done()
 
@@ -343,7 +345,7 @@ class Cell:
 
     def _turn_away(self, work: Work) -> bool:
         message = f"The node of {self.name} has as many handlers that wait as it can have."
-        response = self._refuse(work, Status.REJECTED_OVERLOAD, "node_full", message, retry_after=_RETRY_AFTER)
+        response = self._error_response(work, Status.REJECTED_OVERLOAD, "node_full", message, retry_after=_RETRY_AFTER)
         self._finish(work, response)
         return True
 
@@ -353,7 +355,9 @@ class Cell:
         services = self._services
         deadline = header.deadline - services.broker_clock.offset if header.deadline else None
         if work.cancelled:
-            response = self._refuse(work, Status.CANCELLED, "not_started", "It had ended before it was started.")
+            response = self._error_response(
+                work, Status.CANCELLED, "not_started", "It had ended before it was started."
+            )
             self._finish(work, response)
             return True
         if deadline is not None and services.monotonic() >= deadline:
@@ -363,7 +367,7 @@ class Cell:
             handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
             if handler is None:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
-                self._finish(work, self._refuse(work, Status.REJECTED_CAPABILITY, "not_declared", message))
+                self._finish(work, self._error_response(work, Status.REJECTED_CAPABILITY, "not_declared", message))
                 return True
             request: Delegation | Work = work
             params = plain_params(header, work.envelope)
@@ -392,7 +396,7 @@ class Cell:
             if work.cancelled:  # while it waited for the loop: what has ended is never started (G4)
                 coroutine.close()
                 message = "It had ended before it was started."
-                self._finish(work, self._refuse(work, Status.CANCELLED, "not_started", message))
+                self._finish(work, self._error_response(work, Status.CANCELLED, "not_started", message))
             else:
                 self._complete(work, work.task, handler, await coroutine)
         except BaseException as error:  # noqa: BLE001  an exit would end the event loop, and a cancelled handler must be answered for
@@ -431,8 +435,8 @@ class Cell:
         if has_crashed:
             self._services.crashed(self, error)
 
-    def _refuse(self, work: Work, status: Status, code: str, message: str, **fields: Any) -> Response:
-        return refusal(work, self.name, status, code, message, self._services.wall(), **fields)
+    def _error_response(self, work: Work, status: Status, code: str, message: str, **fields: Any) -> Response:
+        return error_response(work, self.name, status, code, message, self._services.wall(), **fields)
 
     def _finish(self, work: Work, response: Response) -> None:
         if work.task is not None:

@@ -1,4 +1,4 @@
-"""The supervisor's rulings on delegations: which are accepted, which came before, and which are refused. Sans-IO.
+"""The supervisor's rulings on delegations: which are accepted, which came before, and which are rejected. Sans-IO.
 
 DelegationPolicy ──► RecipientPolicy   whom a delegation goes to, as far as its delegator may reach them
                  ──► Administration    what is asked of the bus itself
@@ -56,7 +56,7 @@ _RESENT: Final = int(Flag.RESENT)  # an IntFlag's & costs ten times an int's
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _NO_BODY: Final = b"\x80"
-"""The empty map that stands for a refused body in the tap and the journal; else a peer without any right could fill the
+"""The empty map that stands for a rejected body in the tap and the journal; else a peer without any right could fill the
 disk."""
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
@@ -88,7 +88,7 @@ class DelegationPolicy:
         if is_known:
             return
         if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
-            state.refuse_unwritten(session, header, state.journal.trouble)
+            state.reject_unwritten(session, header, state.journal.trouble)
             return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
             flags = header.flags & _DELEGATORS
@@ -96,37 +96,39 @@ class DelegationPolicy:
             header = header._replace(attempt=1, flags=flags)
         try:
             self._accept(session, header, envelope)
-        except Rejection as refusal:
-            self._refuse(session, header, envelope, refusal, is_anothers=is_known is None)
+        except Rejection as rejection:
+            self._reject(session, header, envelope, rejection, is_anothers=is_known is None)
 
-    def _refuse(
-        self, session: Session, header: Header, envelope: bytes, refusal: Rejection, *, is_anothers: bool
+    def _reject(
+        self, session: Session, header: Header, envelope: bytes, rejection: Rejection, *, is_anothers: bool
     ) -> None:  # fmt: skip
         """Answer what is not accepted; what has another's request id, or is not to be remembered, is not journaled."""
-        session.input.spend(refusal.hint())
-        state, status, error = self._state, refusal.status, refusal.error
-        is_kept = refusal.is_remembered and not is_anothers
+        session.input.spend(rejection.hint())
+        state, status, error = self._state, rejection.status, rejection.error
+        is_kept = rejection.is_remembered and not is_anothers
         is_question = header.capability.startswith(BUS_PREFIX)
         if is_kept:
             state.passing.append(envelope[: header.body] + _NO_BODY)
-        if refusal.reason is Reason.FORBIDDEN or not (refusal.is_remembered or refusal.reason):  # no other list has it
+        if rejection.reason is Reason.FORBIDDEN or not (
+            rejection.is_remembered or rejection.reason
+        ):  # no other list has it
             state.session_table.refusals.note(session.node, error.code, error.message)
-        if refusal.reason is not None:
-            state.keep_dead_letter(refusal.reason, envelope, session, error.message)
+        if rejection.reason is not None:
+            state.keep_dead_letter(rejection.reason, envelope, session, error.message)
         if not is_kept:
             session.input.spend(ANSWER)
-            self._state.tell(session, header.request_id, status, error, b"", **refusal.fields)
+            self._state.tell(session, header.request_id, status, error, b"", **rejection.fields)
             return
-        state.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **refusal.fields)
+        state.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **rejection.fields)
         if not is_question:
             self._delivery.count(status, None)
 
     def _is_known(self, session: Session, header: Header, envelope: bytes) -> bool | None:
-        """As `_came_before`; if the journal cannot be read, the request is refused."""
+        """As `_came_before`; if the journal cannot be read, the request is rejected."""
         try:
             return self._came_before(session, header, envelope)
         except JournalUnavailable as error:
-            self._state.refuse_unwritten(session, header, error)
+            self._state.reject_unwritten(session, header, error)
         except JournalCorrupt as error:
             self._state.session_table.refusals.note(session.node, error.code, error)
             unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
@@ -141,7 +143,7 @@ class DelegationPolicy:
         The same is what has its id and asks for the same capability, as far as the first one's is still known.
 
         Returns:
-            Whether it came before; None if another delegator's refused request has this id.
+            Whether it came before; None if another delegator's rejected request has this id.
         """
         state, request_id, resent = self._state, header.request_id, header.flags & _RESENT
         is_own, first, capability = header.source in session.agents, header.source, b""
@@ -153,7 +155,7 @@ class DelegationPolicy:
         elif self._is_free(header):
             return None
         elif request_id in state.ended.uncollected and request_id not in state.ended:
-            first = state.ended.uncollected[request_id][0]  # it was refused outside the journal, and does not know yet
+            first = state.ended.uncollected[request_id][0]  # it was rejected outside the journal, and does not know yet
             if first == header.source:
                 return False
         elif request_id in state.ended or state.journal.trouble is None:
@@ -173,22 +175,22 @@ class DelegationPolicy:
             return False
         what = "the same" if _is_same(header, first, capability) else "another"
         if is_own and what == "another":
-            self._refuse_id(session, header, first, capability)
+            self._reject_id(session, header, first, capability)
         if not resent:
             state.keep_dead_letter(Reason.DUPLICATE, envelope, session, f"{what} request came before")
         return True
 
-    def _refuse_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
+    def _reject_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
         yours = f"This id is that of your {name_of(capability)}: choose another request id."
         error = ErrorInfo(code="duplicate_request", message=yours if first == header.source else _ANOTHERS)
         self._state.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
     def _is_free(self, header: Header) -> bool:
-        """Whether this id was refused to another delegator, which has acknowledged it: the id is free."""
+        """Whether this id was rejected for another delegator, which has acknowledged it: the id is free."""
         ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
-        was_refused = ending is not None and not ending.by and ending.source not in {header.source, b""}
-        return was_refused and request_id not in ended.uncollected
+        was_rejected = ending is not None and not ending.by and ending.source not in {header.source, b""}
+        return was_rejected and request_id not in ended.uncollected
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
         state = self._state
@@ -209,7 +211,7 @@ class DelegationPolicy:
             raise forged(header)
         if header.request_id > state.ids_ahead.near and not state.ids_ahead.takes(header.request_id, state.wall):
             raise id_ahead(header, state.wall)
-        if header.request_id in state.ended.uncollected:  # it was refused outside the journal, unheard
+        if header.request_id in state.ended.uncollected:  # it was rejected outside the journal, unheard
             state.ended.collected(header.request_id)
             state.event("outcomes_collected", outcomes=[header.request_id])
         if header.flags & _RESENT and header.flags & _VOLATILE and self._may_have_run(session, header):

@@ -19,7 +19,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.frame import Flag, Header, Kind, folded_of, pack_envelope
 
 try:
     import ormsgpack
@@ -63,7 +63,6 @@ _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _COMPLETED: Final = int(Status.COMPLETED)
 _VOLATILE: Final = int(Flag.VOLATILE)
-_MOST_FOLDED: Final = 1 << 53
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _EXTERNAL_ID: Final = ormsgpack.packb("external_id")
 _MAP_SIZES: Final = {b"\xde": 3, b"\xdf": 5}
@@ -332,8 +331,9 @@ def read_response(header: Header, envelope: bytes) -> Response:
     status = _STATUSES.get(header.status)
     fields["status"] = header.status if status is None else status
     if (
-        1 <= header.deadline < _MOST_FOLDED and status is Status.PROGRESS
+        status is Status.PROGRESS
+        and (folded := folded_of(header))
         and isinstance(metadata := fields.get("metadata", {}), dict)
-    ):  # fmt: skip
-        fields["metadata"], is_plain = {**metadata, "folded": int(header.deadline)}, False
+    ):
+        fields["metadata"], is_plain = {**metadata, "folded": folded}, False
     return _made(Response, fields, header, is_plain=is_plain and status is not None)

@@ -26,6 +26,7 @@ from ether_broker.errors import IncompatibleVersion, MalformedFrame, PayloadTooL
 
 __all__ = [
     "BATCH",
+    "DRAINS",
     "HEADER",
     "MAX_FRAME_BYTES",
     "MAX_FRAME_ENVELOPES",
@@ -36,6 +37,7 @@ __all__ = [
     "Frame",
     "Header",
     "Kind",
+    "folded_of",
     "join_frame",
     "mark",
     "name_of",
@@ -117,7 +119,7 @@ class Flag(IntFlag):
     REDELIVERED = 1
     """The delegation was given to a node before, which was lost."""
     HANDED_BACK = 2
-    """Of a terminal RESPONSE: the work was not started, and is given to another. Of UNREGISTER: the agent takes nothing new."""
+    """Of a terminal RESPONSE: the work was not started, and is given to another. Of UNREGISTER it is `DRAINS`."""
     RESENT = 4
     """Sent in an earlier session too, where it was not acknowledged; it folds into the first by its request id."""
     VOLATILE = 8
@@ -132,6 +134,10 @@ class Flag(IntFlag):
     """Of a terminal RESPONSE: its delegation was not accepted, and so its request id is not taken for anybody else."""
 
 
+DRAINS: Final = Flag.HANDED_BACK
+"""The same bit of UNREGISTER: the agent takes nothing new."""
+
+
 class Header(NamedTuple):
     """The header of an envelope, decoded, with the offsets of the envelope's parts."""
 
@@ -139,7 +145,7 @@ class Header(NamedTuple):
     status: int
     flags: int
     deadline: float
-    """Seconds by the broker's clock; 0.0 is none."""
+    """Seconds by the broker's clock; 0.0 is none. Of PROGRESS it is `folded_of`."""
     request_id: bytes
     parent: bytes
     """Request id of the delegation whose handler made this one; zeros are none."""
@@ -155,6 +161,7 @@ class Header(NamedTuple):
 
 _new: Final = tuple.__new__  # a third of the time of Header(…), which packs its arguments twice
 _unpack: Final = HEADER.unpack_from
+_MOST_FOLDED: Final = 1 << 53
 _SIZE: Final = HEADER.size
 _unpack_preamble: Final = PREAMBLE.unpack_from
 _MAJOR: Final = bytes([PROTOCOL_MAJOR])
@@ -233,6 +240,11 @@ def rehead(
         old_attempt if attempt is None else attempt, old_deadline if deadline is None else deadline, request_id, parent,
     )  # fmt: skip
     return b"".join((packed, source, target, capability, envelope[body:]))
+
+
+def folded_of(header: Header) -> int:
+    """How many older responses were folded into a PROGRESS; its header has it in the place of the deadline."""
+    return int(header.deadline) if 0 < header.deadline < _MOST_FOLDED else 0
 
 
 def name_of(field: bytes) -> str:

@@ -25,7 +25,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.name_hint import nearest
 from ether_broker.transport.link import REFUSED
-from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.frame import DRAINS, Flag, Header, Kind, pack_envelope
 
 __all__ = ["AgentHost"]
 
@@ -324,4 +324,4 @@ class AgentHost:
 
 def _drains(name: bytes) -> bytes:
     """UNREGISTER of an agent that takes nothing new."""
-    return pack_envelope(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=name)
+    return pack_envelope(Kind.UNREGISTER, flags=DRAINS, source=name)

@@ -18,7 +18,7 @@ import pytest
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.wire.frame import Flag, Kind
+from ether_broker.wire.frame import DRAINS, Kind
 from tests.actors.crowd import Crowd
 from tests.actors.peers import Peer, request_id
 from tests.actors.work_counter import WorkCounter
@@ -163,7 +163,7 @@ def a_node_that_falls_silent(crowd: Crowd, many: int) -> int:
 @operation(Growth.EACH)
 def a_node_that_drains(crowd: Crowd, many: int) -> int:
     peer = working(crowd, "own.work", many)
-    cost = crowd.cost(lambda: peer.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK))
+    cost = crowd.cost(lambda: peer.send(Kind.UNREGISTER, flags=DRAINS))
     crowd.leave(peer)
     return cost
 

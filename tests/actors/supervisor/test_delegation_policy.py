@@ -11,7 +11,7 @@ from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
-from ether_broker.wire.frame import Flag, Kind
+from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.rulings_shell import ROOM, chain, pair
 
@@ -251,7 +251,7 @@ def test_the_time_to_wait_follows_the_agents_pace():
 def test_an_agent_that_drains_or_is_down_takes_nothing_new(condition: str, code: str):
     bus, d, a = pair()
     if condition == "draining":
-        a.send(Kind.UNREGISTER, source=b"a", flags=Flag.HANDED_BACK)
+        a.send(Kind.UNREGISTER, source=b"a", flags=DRAINS)
     else:
         a.die()
         bus.pass_time(5.0)
@@ -311,7 +311,7 @@ def test_an_agent_with_a_free_place_may_be_called_from_below():
 def test_a_delegation_by_capability_goes_round_a_cycle_where_another_holder_can():
     bus, peers, parent = chain("d", "a", "b")
     other = bus.node("nc", "c")
-    peers["d"].send(Kind.UNREGISTER, source=b"d", flags=Flag.HANDED_BACK)
+    peers["d"].send(Kind.UNREGISTER, source=b"d", flags=DRAINS)
     bus.step()
 
     number = peers["b"].delegate("b", parent=parent)

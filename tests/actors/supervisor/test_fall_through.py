@@ -7,7 +7,7 @@ import pytest
 from ether_broker.envelope.manifest import Capability, Interface, Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
-from ether_broker.wire.frame import Flag, Kind
+from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer
 
 FALLTHROUGH = int(Flag.FALLTHROUGH)
@@ -96,7 +96,7 @@ def test_what_the_named_agent_does_not_take_falls_through_too(why: str):
     )
     holder = start(bus, "holder", "code.analyze")
     if why == "is down":
-        named.send(Kind.UNREGISTER, source=b"analyzer", flags=int(Flag.HANDED_BACK))
+        named.send(Kind.UNREGISTER, source=b"analyzer", flags=int(DRAINS))
         bus.step()
 
     number = ask(bus, desk, "code.analyze")
@@ -157,7 +157,7 @@ def test_what_waits_for_a_named_agent_that_goes_falls_through_and_without_the_fl
     if end == "leaves":
         named.send(Kind.UNREGISTER, source=b"analyzer")
     elif end == "drains":
-        named.send(Kind.UNREGISTER, source=b"analyzer", flags=int(Flag.HANDED_BACK))
+        named.send(Kind.UNREGISTER, source=b"analyzer", flags=int(DRAINS))
     elif end == "hands it back":
         named.respond("analyzer", begun)
         bus.step()

@@ -24,7 +24,7 @@ from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport import backlog as backlog_module
 from ether_broker.transport.cost import HOLDERS_SHIFT
-from ether_broker.wire.frame import MAX_FRAME_ENVELOPES, Flag, Kind, join_frame, pack_envelope, read_header
+from ether_broker.wire.frame import DRAINS, MAX_FRAME_ENVELOPES, Flag, Kind, join_frame, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
 from tests.actors.work_counter import WorkCounter
@@ -930,7 +930,7 @@ def test_what_many_agents_that_drain_have_waiting_goes_to_others_over_several_st
     given = drains.work()
     stays.took(Kind.DELEGATION)
 
-    drains.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK)
+    drains.send(Kind.UNREGISTER, flags=DRAINS)
     steps = 0
     while not steps or bus.supervisor.next_wake() <= bus.now:
         bus.step()

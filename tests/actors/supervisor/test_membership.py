@@ -12,7 +12,7 @@ from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
 from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import DRAINS, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
 
@@ -315,7 +315,7 @@ def test_an_agent_that_restarts_keeps_its_mailbox_which_takes_more():
 def test_an_agent_that_drains_takes_no_work_again_because_it_is_restarted(who: bytes):
     bus = Bus()
     peer, d = bus.node("n", "a"), bus.delegator("d")
-    peer.send(Kind.UNREGISTER, source=who, flags=Flag.HANDED_BACK)
+    peer.send(Kind.UNREGISTER, source=who, flags=DRAINS)
     peer.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting", "reason": "boom"})
     bus.step()
     d.delegate("d")
@@ -333,7 +333,7 @@ def test_a_draining_node_speaks_for_all_of_its_agents():
     bus = Bus()
     peer = bus.node("n", "a", "b")
 
-    peer.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK)
+    peer.send(Kind.UNREGISTER, flags=DRAINS)
     bus.step()
 
     assert {bus.agent(name).condition for name in "ab"} == {Condition.DRAINING}

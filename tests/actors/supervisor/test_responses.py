@@ -7,7 +7,7 @@ import pytest
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
-from ether_broker.wire.frame import Flag, Kind
+from ether_broker.wire.frame import DRAINS, Kind
 from tests.actors.rulings_shell import pair
 
 # -- responses ---------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_named_work_that_is_handed_back_is_kept_for_the_agent_that_was_named():
     number = d.delegate("d", to="a")
     bus.step()
     other = bus.node("nb", "b")
-    a.send(Kind.UNREGISTER, source=b"a", flags=Flag.HANDED_BACK)
+    a.send(Kind.UNREGISTER, source=b"a", flags=DRAINS)
     a.hand_back("a", number)
     bus.step()
 

@@ -16,7 +16,7 @@ from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
 from ether_broker.transport.cost import ANSWER, MOVED
-from ether_broker.wire.frame import Flag, Kind
+from ether_broker.wire.frame import DRAINS, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter
@@ -115,9 +115,9 @@ def several_drain(count: int) -> CountedWorld:
     world = CountedWorld("a", "b", "c")
     world.give(count)
     world.w.register("e")
-    world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"a")
-    world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"b")
-    world.w.send(Kind.UNREGISTER, flags=Flag.HANDED_BACK, source=b"c")
+    world.w.send(Kind.UNREGISTER, flags=DRAINS, source=b"a")
+    world.w.send(Kind.UNREGISTER, flags=DRAINS, source=b"b")
+    world.w.send(Kind.UNREGISTER, flags=DRAINS, source=b"c")
     world.run()
     assert world.bus.agent("e").mailbox.outstanding == count - 3 * 8
     return world
@@ -415,7 +415,7 @@ def test_the_node_whose_agent_drains_pays_for_what_is_moved() -> None:
     world = World("a")
     world.give(FEW)
     world.w.register("b")
-    world.w.send(Kind.UNREGISTER, source=b"a", flags=Flag.HANDED_BACK)
+    world.w.send(Kind.UNREGISTER, source=b"a", flags=DRAINS)
 
     assert paid(world.w, world.run) >= MOVED * (FEW - 8)
 
@@ -425,7 +425,7 @@ def test_work_that_is_moved_keeps_to_the_bound_of_a_mailbox_and_the_rest_stays_w
     world.give(2 * 15)
     world.w.register("e")
     for name in "ab":
-        world.w.send(Kind.UNREGISTER, source=name.encode(), flags=Flag.HANDED_BACK)
+        world.w.send(Kind.UNREGISTER, source=name.encode(), flags=DRAINS)
     world.run()
 
     waiting = {name: world.bus.agent(name).mailbox.waiting_count for name in "abe"}

@@ -14,7 +14,7 @@ from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
-from ether_broker.wire.frame import Flag, Kind
+from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Peer
 from tests.actors.supervisor_books import IDEMPOTENT, Asked, Books, Given
 
@@ -99,7 +99,7 @@ class Supervision(RuleBasedStateMachine):
     def an_agent_restarts_or_drains(self, data: st.DataObject, drains: bool) -> None:
         name = self.agent(data)
         if drains:
-            self.books.homes[name].send(Kind.UNREGISTER, source=name.encode(), flags=Flag.HANDED_BACK)
+            self.books.homes[name].send(Kind.UNREGISTER, source=name.encode(), flags=DRAINS)
         else:
             self.books.homes[name].send(Kind.UNREGISTER, source=name.encode(), body={"condition": "restarting"})
         self.books.step()

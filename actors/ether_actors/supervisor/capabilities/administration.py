@@ -87,8 +87,8 @@ class Administration:
             if params.get("discard"):
                 self._check_access(entry.asking_session, entry.source, name, change=True)
             data = _ACTIONS[name](self, entry, params)
-        except Rejection as refusal:
-            self._delivery.answer(entry, refusal.status, refusal.error)
+        except Rejection as rejection:
+            self._delivery.answer(entry, rejection.status, rejection.error)
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure), retryable=failure.retryable)
             self._delivery.answer(entry, Status.REJECTED_CONTEXT, error)

@@ -27,7 +27,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import WAITED
 from ether_broker.transport.session import Session
-from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header, rehead
+from ether_broker.wire.frame import Header, Kind, folded_of, pack_envelope, read_header, rehead
 
 __all__ = ["PASSED_ON_PER_STEP", "UNCOMMITTED", "UNHEARD", "WAITING", "Progress"]
 
@@ -256,7 +256,8 @@ class Progress:
 
 def _folded_before(header: Header) -> int:
     """How many its node folded into a PROGRESS, as that says, while its link was full."""
-    return int(header.deadline) if 0 < header.deadline < _MOST_FOLDED else 0
+    folded = folded_of(header)
+    return folded if folded < _MOST_FOLDED else 0
 
 
 def _accepted(entry: Entry) -> bytes:

@@ -117,7 +117,7 @@ class Reassignment:
     def _refuse_all(self, agent: Registration, entries: list[Entry]) -> Generator[int, None, None]:
         for entry in entries:
             if not entry.is_over and entry.agent is agent:
-                self._refuse(entry, "agent_gone", "has left", retryable=True)
+                self._reject(entry, "agent_gone", "has left", retryable=True)
                 yield 1
 
     def handed_back(self, entry: Entry) -> None:
@@ -171,9 +171,9 @@ class Reassignment:
         return choice if choice is not None and choice.name == entry.capability else None
 
     def _undeclared(self, entry: Entry) -> None:
-        self._refuse(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
+        self._reject(entry, "not_declared", f"came back and does not declare {name_of(entry.capability)!r} any more")
 
-    def _refuse(self, entry: Entry, code: str, why: str, *, retryable: bool = False) -> None:
+    def _reject(self, entry: Entry, code: str, why: str, *, retryable: bool = False) -> None:
         """Refuse work that its agent no longer takes and that no holder has room for; name another holder.
 
         What has been begun before is not refused: it may have been done in part.

@@ -63,13 +63,17 @@ class RecipientPolicy:
         grant = EVERYTHING if access.is_open else access.grant(node, name_of(header.source))
         try:
             return self._named(grant, header, parent) if header.target else self._any(grant, header, parent)
-        except Rejection as refusal:
-            if not header.flags & _FALLTHROUGH or refusal.status is not Status.REJECTED_CAPABILITY or not header.target:
+        except Rejection as rejection:
+            if (
+                not header.flags & _FALLTHROUGH
+                or rejection.status is not Status.REJECTED_CAPABILITY
+                or not header.target
+            ):
                 raise
             try:
                 return self._any(grant, header, parent)
             except (Rejection, AccessDenied):
-                raise refusal from None
+                raise rejection from None
         except AccessDenied:
             to = f" to {name_of(header.target)!r}" if header.target else ""
             message = (

@@ -33,7 +33,7 @@ from ether_broker.observer_cursor import ObserverCursor
 from ether_broker.transport.address import Address
 from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
 from ether_broker.transport.session import Session
-from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope
+from ether_broker.wire.frame import DRAINS, Header, Kind, pack_envelope
 
 if TYPE_CHECKING:
     from ether_broker.security.identity import Identity
@@ -230,7 +230,7 @@ class Membership:
     # -- agents --------------------------------------------------------------------------------------------------
 
     def unregister(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Note that an agent drains (HANDED_BACK), restarts or left; only its own node may say so.
+        """Note that an agent drains (`DRAINS`), restarts or left; only its own node may say so.
 
         Without an agent it speaks of all of the node's.
         """
@@ -252,7 +252,7 @@ class Membership:
                 self._state.registry.condition(agent, Condition.RESTARTING)
             self._state.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
             self.monitors.tell(agent.name, reason or "crashed", session)
-        elif header.flags & Flag.HANDED_BACK:
+        elif header.flags & DRAINS:
             self.departures.drain(agent)
         else:
             self.departures.remove(agent, reason)

@@ -186,8 +186,8 @@ class BrokerState:
         until = self.journal.removed_until
         return until > 0.0 and not self.ended.is_after(request_id, until, self.wall)
 
-    def refuse_unwritten(self, session: Session, header: Header, trouble: EtherError) -> None:
-        """Refuse a delegation for the journal's trouble: at once, as the refusal itself cannot wait for the disk."""
+    def reject_unwritten(self, session: Session, header: Header, trouble: EtherError) -> None:
+        """Reject a delegation for the journal's trouble: at once, as the rejection itself cannot wait for the disk."""
         is_written = trouble is not self.journal.trouble
         what = "does not take this work now: its journal cannot be read" if is_written else _UNWRITTEN
         error = ErrorInfo(code="journal_unavailable", message=f"The bus {what}. {trouble}", retryable=True)

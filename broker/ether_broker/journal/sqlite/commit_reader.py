@@ -105,8 +105,8 @@ class Rows:
     def walk(self, seq: int, *, backwards: bool = False) -> Iterator[Row]:
         """As `scan`, one statement a commit: whoever takes long holds up nobody, and sees what comes and goes."""
         order = "<= ? ORDER BY seq DESC" if backwards else ">= ? ORDER BY seq"
-        question = f"SELECT {COLUMNS} FROM commits WHERE seq {order} LIMIT 1"  # noqa: S608  constants
-        while found := self._connection.execute(question, (seq,)).fetchone():
+        statement = f"SELECT {COLUMNS} FROM commits WHERE seq {order} LIMIT 1"  # noqa: S608  constants
+        while found := self._connection.execute(statement, (seq,)).fetchone():
             yield (row := Row._make(found))
             seq = row.seq + (-1 if backwards else 1)
 

@@ -195,11 +195,11 @@ class SqliteJournal:
             trouble = self.trouble or JournalUnavailable("The writer had ended.")
             raise type(trouble)(f"{left} envelopes were not committed when the journal was closed. {trouble}")
 
-    def _read(self, question: Callable[[Rows], _T]) -> _T:
+    def _read(self, query: Callable[[Rows], _T]) -> _T:
         with self._reading, explained(self.path):
             if self._closed:
                 raise Closed(f"The journal {self.path} is closed.")
             if self._openings != self._store.openings:  # what was open is a file that nobody writes any more
                 self._reader.close()
                 self._connect_reader()
-            return question(self._rows)
+            return query(self._rows)

@@ -28,7 +28,7 @@ __all__ = ["JournalReader"]
 class JournalReader:
     """A reader of a journal file, for one thread. Close it, or use it in a `with` block.
 
-    What is committed later is seen by the next question, and what is removed meanwhile is left out.
+    What is committed later is seen by the next statement, and what is removed meanwhile is left out.
 
     Args:
         path: the journal's file.
@@ -217,6 +217,6 @@ class JournalReader:
                 )  # what was removed is left out
                 yield from islice(found, limit)
 
-    def _one(self, question: str) -> Any:
+    def _one(self, statement: str) -> Any:
         with explained(self.path):
-            return self._connection.execute(question).fetchone()[0]
+            return self._connection.execute(statement).fetchone()[0]

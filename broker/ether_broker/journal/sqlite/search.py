@@ -124,12 +124,12 @@ class Search:
             found += self._of_both(f"SELECT {wanted} FROM {{}} WHERE {column} IN ({marks}) ORDER BY number", *page)  # noqa: S608  constants
         return found
 
-    def _of_both(self, question: str, *values: Any) -> list[Any]:
+    def _of_both(self, statement: str, *values: Any) -> list[Any]:
         """What both tables answer, the index first; what it has caught up on meanwhile is there twice."""
-        return [value for table in _TABLES for value in self._column(question.format(table), *values)]
+        return [value for table in _TABLES for value in self._column(statement.format(table), *values)]
 
-    def _column(self, question: str, *values: Any) -> list[Any]:
-        return [value for (value,) in self._connection.execute(question, values)]
+    def _column(self, statement: str, *values: Any) -> list[Any]:
+        return [value for (value,) in self._connection.execute(statement, values)]
 
     def _catch_up(self) -> None:
         """Read what has been committed since, as far as the index does not have it."""
