@@ -17,7 +17,7 @@ __all__ = [
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
-    "TOLD_SHIFT", "WAITED", "reading",
+    "TOLD_SHIFT", "UNREAD", "WAITED", "reading",
 ]  # fmt: skip
 
 DEAREST: Final = 1_024
@@ -27,6 +27,8 @@ _BASE: Final = {
 }  # fmt: skip
 PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
 """Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
+UNREAD: Final = frozenset({Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK})
+"""Kinds of which the broker reads the header only, apart from questions to the bus."""
 PER_8_KIB: Final = 13
 """An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
 

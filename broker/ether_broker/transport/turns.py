@@ -8,6 +8,9 @@ lowest tag is next, and a queue in which something begins to wait starts at the 
 costs much waits for the others and never the others for it: when n queues have something waiting, at most
 (n - 1) · (QUANTUM + the dearest envelope) points pass between two turns of one. A queue that is alone is served all the
 time: nothing is held back on an idle broker.
+
+A large envelope that is read, such as a REGISTER, may cost many steps, which is known only when it has been handled. So its
+turn is as much later as it may cost: those whose envelopes cost little do not wait for the large ones of all others.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES
+from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, UNREAD
 from ether_broker.wire.frame import read_envelopes
 
 __all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
@@ -34,7 +37,10 @@ SESSION_QUEUE: Final = 64 << 20
 """Bytes that may wait of a session. A link that keeps more, as outcomes that are owed, says again what found no room."""
 FRAME_OVERHEAD: Final = 256
 """Bytes that a waiting frame takes beside its own."""
-
+_LARGE: Final = 4 << 10
+"""Bytes of an envelope that is read above which its turn is later."""
+_AHEAD_SHIFT: Final = 6
+"""Of its bytes as the points that it may cost: a REGISTER of 512 capabilities costs about as many."""
 
 _S = TypeVar("_S")
 
@@ -49,6 +55,7 @@ class InputQueue(Generic[_S]):
 
     __slots__ = (
         "address",
+        "ahead",
         "blocked",
         "envelopes",
         "frames",
@@ -70,6 +77,8 @@ class InputQueue(Generic[_S]):
         """Bytes that wait, those of the frame that is being handled included."""
         self.tag: int = 0
         """Points that it has cost, by the clock that all queues share."""
+        self.ahead: int = 0
+        """Points that its next envelope may cost, if it was given back its turn for that; else 0."""
         self.is_waiting: bool = False
         """Whether it has a place among those that are served."""
         self.address: Address = NOWHERE
@@ -116,12 +125,12 @@ class Turns(Generic[_S]):
         self.handled: dict[_S, int] = {}
         """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
         self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
-        """The queues in which something waits, as a heap: (tag, order, queue)."""
+        """The queues in which something waits, as a heap: (tag + ahead, order, queue)."""
         self.blocked: list[InputQueue[_S]] = []
         """Those whose next envelope may not be given yet."""
         self._order = itertools.count()
         self._tag = 0
-        """The tag of the last served queue, before it was served."""
+        """The highest tag of a queue that was served, before it was."""
         self._last = 0
         """The highest tag of any queue so far."""
         self.size: int = 0
@@ -146,11 +155,12 @@ class Turns(Generic[_S]):
             self._let_go_on()
         while heap and left > 0:
             before, _, queue = heap[0]
-            if queue.tag > before:  # it was charged for something while it waited
-                heapreplace(heap, (queue.tag, next(self._order), queue))
+            if queue.tag + queue.ahead > before:  # it was charged for something while it waited
+                heapreplace(heap, (queue.tag + queue.ahead, next(self._order), queue))
                 continue
-            self._tag = before
-            until, envelopes = before + QUANTUM, queue.envelopes
+            start, envelopes = queue.tag, queue.envelopes
+            self._tag = max(self._tag, start)
+            until = start + QUANTUM
             while queue.tag < until:
                 if not envelopes:
                     if not queue.frames:
@@ -162,7 +172,12 @@ class Turns(Generic[_S]):
                     envelopes.reverse()
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
-                    envelope = envelopes.pop()
+                    envelope = envelopes[-1]
+                    if len(envelope) > _LARGE and not queue.ahead and envelope[0] not in UNREAD and len(heap) > 1:
+                        queue.ahead = len(envelope) >> _AHEAD_SHIFT
+                        break
+                    envelopes.pop()
+                    queue.ahead = 0
                     queue.tag += PRICES[envelope[0] if envelope else 0] + (len(envelope) >> PER_8_KIB)
                     yield queue, envelope
                 if not envelopes:
@@ -171,9 +186,9 @@ class Turns(Generic[_S]):
                     queue.opened = 0
                     if queue.number and queue.session is not None:
                         self.handled[queue.session] = queue.number
-            left -= queue.tag - before
+            left -= queue.tag - start
             if queue.blocked is None and (envelopes or queue.frames):
-                heapreplace(heap, (queue.tag, next(self._order), queue))
+                heapreplace(heap, (queue.tag + queue.ahead, next(self._order), queue))
             else:
                 heappop(heap)
                 queue.is_waiting = queue.blocked is not None
@@ -196,7 +211,7 @@ class Turns(Generic[_S]):
     def clear(self, queue: InputQueue[_S]) -> None:
         """Forget what waits in a queue; its place is given up when its turn comes."""
         self.size -= queue.size
-        queue.size = queue.opened = 0
+        queue.size = queue.opened = queue.ahead = 0
         queue.frames.clear()
         queue.envelopes.clear()
         queue.blocked = None

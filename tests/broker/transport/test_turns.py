@@ -267,6 +267,27 @@ def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs()
     assert handled_ids == [b"b" * 17]
 
 
+def test_what_costs_little_does_not_wait_for_the_large_envelopes_of_all_others_and_those_are_handled_in_the_end():
+    session_table = SessionTable()
+    large = [Peer(session_table, number) for number in range(50)]
+    quick = Peer(session_table, 99)
+    for peer in large:
+        peer.say((Kind.REGISTER, 40_000))
+
+    order: list[str] = []
+    for _ in range(200):
+        quick.say((Kind.DELEGATION, 10))
+        for queue, envelope in session_table.turns.take():
+            assert queue.session is not None
+            order.append("large" if envelope[0] == Kind.REGISTER else "quick")
+            queue.spend(900 if envelope[0] == Kind.REGISTER else 0)
+
+    assert order[:3] == ["large", "quick", "large"] or order[0] == "quick"
+    places = [place for place, who in enumerate(order) if who == "quick"]
+    assert max(later - earlier for earlier, later in zip(places, places[1:], strict=False)) <= 2
+    assert order.count("large") == 50
+
+
 def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_come_again(monkeypatch):
     for module in (turns, router_module):
         monkeypatch.setattr(module, "MOST_WAITING", 1_000_000)
