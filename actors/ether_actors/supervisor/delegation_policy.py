@@ -4,6 +4,7 @@ DelegationPolicy ──► RecipientPolicy   whom a delegation goes to, as far a
                  ──► Administration    what is asked of the bus itself
                  ──► OutcomeReplay     the outcome of what came before
                  ──► Delivery          what leaves for specialists and delegators
+                 ──► RejectionPolicy   the answer to what is not accepted, and whether it is a dead letter
 
 docs/guarantees.md says what holds after each ruling.
 """
@@ -17,6 +18,7 @@ from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.delegations.rejection import (
     Rejection,
+    RejectionPolicy,
     broker_full,
     forged,
     id_ahead,
@@ -35,7 +37,7 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.mailbox import Offer
-from ether_broker.transport.cost import ANSWER, LOOK_UP
+from ether_broker.transport.cost import LOOK_UP
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
@@ -55,9 +57,6 @@ _UNREAD: Final = "Whether it came before, and how it ended then, cannot be read.
 _RESENT: Final = int(Flag.RESENT)  # an IntFlag's & costs ten times an int's
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
-_NO_BODY: Final = b"\x80"
-"""The empty map that stands for a rejected body in the tap and the journal; else a peer without any right could fill the
-disk."""
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
 _DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH)
@@ -76,6 +75,7 @@ class DelegationPolicy:
         self._recipients = recipients
         self._administration = administration
         self._replay = replay
+        self._rejection_policy = RejectionPolicy(state, delivery)
 
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
@@ -97,31 +97,7 @@ class DelegationPolicy:
         try:
             self._accept(session, header, envelope)
         except Rejection as rejection:
-            self._reject(session, header, envelope, rejection, is_anothers=is_known is None)
-
-    def _reject(
-        self, session: Session, header: Header, envelope: bytes, rejection: Rejection, *, is_anothers: bool
-    ) -> None:  # fmt: skip
-        """Answer what is not accepted; what has another's request id, or is not to be remembered, is not journaled."""
-        session.input.spend(rejection.hint())
-        state, status, error = self._state, rejection.status, rejection.error
-        is_kept = rejection.is_remembered and not is_anothers
-        is_question = header.capability.startswith(BUS_PREFIX)
-        if is_kept:
-            state.passing.append(envelope[: header.body] + _NO_BODY)
-        if rejection.reason is Reason.FORBIDDEN or not (
-            rejection.is_remembered or rejection.reason
-        ):  # no other list has it
-            state.session_table.refusals.note(session.node, error.code, error.message)
-        if rejection.reason is not None:
-            state.keep_dead_letter(rejection.reason, envelope, session, error.message)
-        if not is_kept:
-            session.input.spend(ANSWER)
-            self._state.tell(session, header.request_id, status, error, b"", **rejection.fields)
-            return
-        state.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **rejection.fields)
-        if not is_question:
-            self._delivery.count(status, None)
+            self._rejection_policy.answer(session, header, envelope, rejection, is_anothers=is_known is None)
 
     def _is_known(self, session: Session, header: Header, envelope: bytes) -> bool | None:
         """As `_came_before`; if the journal cannot be read, the request is rejected."""

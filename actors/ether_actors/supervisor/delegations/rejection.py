@@ -1,21 +1,31 @@
-"""The rejection of a delegation: what the delegator is told, and what observers see of it."""
+"""The rejection of a delegation: what its delegator is told, what is journaled, and whether it is a dead letter."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Final
 
+from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.registry.hint_cost import hint
 from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ids_ahead import FAR_AHEAD, MOST_AHEAD
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.ids import made_at
+from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
-from ether_broker.wire.frame import Header, name_of
+from ether_broker.transport.cost import ANSWER
+from ether_broker.transport.session import Session
+from ether_broker.wire.frame import Flag, Header, name_of
 
-__all__ = ["Rejection", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]
+__all__ = ["Rejection", "RejectionPolicy", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]
+
+_NO_BODY: Final = b"\x80"
+"""The empty map that stands for a rejected body in the tap and the journal; else a peer without any right could fill the
+disk."""
 
 
 class Rejection(Exception):
@@ -52,6 +62,37 @@ class Rejection(Exception):
         if text:
             self.error = self.error.model_copy(update={"message": f"{self.error.message}{text}"})
         return points
+
+
+class RejectionPolicy:
+    """The part of the supervisor that answers delegations that are not accepted, and keeps them as dead letters."""
+
+    def __init__(self, state: BrokerState, delivery: Delivery) -> None:
+        self._state = state
+        self._delivery = delivery
+
+    def answer(
+        self, session: Session, header: Header, envelope: bytes, rejection: Rejection, *, is_anothers: bool
+    ) -> None:  # fmt: skip
+        """Answer what is not accepted; what has another's request id, or is not to be remembered, is not journaled."""
+        session.input.spend(rejection.hint())
+        state, status, error = self._state, rejection.status, rejection.error
+        is_kept = rejection.is_remembered and not is_anothers
+        is_question = header.capability.startswith(BUS_PREFIX)
+        if is_kept:
+            state.passing.append(envelope[: header.body] + _NO_BODY)
+        is_listed = rejection.is_remembered or rejection.reason is not None  # in the journal, or among the dead letters
+        if rejection.reason is Reason.FORBIDDEN or not is_listed:
+            state.session_table.refusals.note(session.node, error.code, error.message)
+        if rejection.reason is not None:
+            state.keep_dead_letter(rejection.reason, envelope, session, error.message)
+        if not is_kept:
+            session.input.spend(ANSWER)
+            state.tell(session, header.request_id, status, error, b"", **rejection.fields)
+            return
+        state.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **rejection.fields)
+        if not is_question:
+            self._delivery.count(status, None)
 
 
 def forged(header: Header) -> Rejection:
