@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from ether_actors.observers.log import Log
 from ether_actors.observers.metrics.definitions import DEFINITIONS, EXTENSION_METRICS, Definition, Target
-from ether_actors.observers.metrics.figures import Figures, Turnaround
+from ether_actors.observers.metrics.latency_quantiles import Turnaround
 from ether_actors.observers.metrics.metrics import Metrics
 from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
+from ether_actors.observers.metrics.rates_and_means import Figures
 from ether_actors.observers.metrics.snapshot import MetricsStatistics, PairTotals, Verdict, WindowStatistics
 from ether_actors.observers.probe import Probe
 

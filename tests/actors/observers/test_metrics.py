@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from ether_actors.observers.metrics.definitions import DEFINITIONS, EXTENSION_METRICS, Target
-from ether_actors.observers.metrics.figures import Figures
 from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.metrics.rates_and_means import Figures
 from ether_actors.observers.metrics.snapshot import NOBODY, OTHER, MetricsStatistics
 from ether_broker.clock import ManualClock
 from ether_broker.envelope.ids import foreign_id

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ether_actors.observers.metrics.counters import Counters
-from ether_actors.observers.metrics.figures import Figures
 from ether_actors.observers.metrics.open_delegations import OpenDelegation, OpenDelegations
 from ether_actors.observers.metrics.prometheus import BOUNDS, exposition
+from ether_actors.observers.metrics.rates_and_means import Figures
 from ether_actors.observers.metrics.sliding_window import Count, SlidingWindow
 from ether_actors.observers.metrics.snapshot import (
     NOBODY,

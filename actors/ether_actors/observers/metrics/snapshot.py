@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ether_actors.observers.metrics.definitions import DEFINITIONS
-from ether_actors.observers.metrics.figures import Figures
+from ether_actors.observers.metrics.rates_and_means import Figures
 
 __all__ = ["NOBODY", "OTHER", "MetricsStatistics", "PairTotals", "Verdict", "WindowStatistics", "window_name"]
 

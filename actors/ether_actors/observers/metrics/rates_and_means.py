@@ -1,4 +1,4 @@
-"""The metrics of one scope in one window, worked out."""
+"""The rates and means of one agent, of one capability or of all, in one window, worked out from the counters."""
 
 from __future__ import annotations
 
@@ -6,30 +6,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from ether_actors.observers.metrics.counters import ANSWERS, Counters
+from ether_actors.observers.metrics.latency_quantiles import Turnaround
 from ether_broker.envelope.status import Status
 
-__all__ = ["Figures", "Turnaround"]
-
-
-@dataclass(frozen=True, slots=True)
-class Turnaround:
-    """The quantiles of the seconds from delegation to outcome, by the broker's clock, of what was COMPLETED.
-
-    A quantile is 4.8 % off at most.
-
-    Example:
-        metrics = bus.observe(Metrics())
-        bus.delegate("text.count", {"text": "two words"}).result()
-        bus.settle(metrics)
-        turnaround = metrics.snapshot().windows["all"].overall.turnaround
-        assert turnaround.count == 1 and turnaround.p99 < 1.0
-    """
-
-    count: int
-    """COMPLETED whose delegation was seen."""
-    p50: float | None
-    p90: float | None
-    p99: float | None
+__all__ = ["Figures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +125,7 @@ class Figures:
             overload_rate=_ratio(outcomes[Status.REJECTED_OVERLOAD], ended),
             cancellation_rate=_ratio(outcomes[Status.CANCELLED], ended),
             progress_per_delegation=_ratio(tally.progress, ended),
-            turnaround=Turnaround(turnarounds, *(tally.turnarounds.quantile(part) for part in (0.5, 0.9, 0.99))),
+            turnaround=Turnaround.of(tally.turnarounds),
         )
 
 
