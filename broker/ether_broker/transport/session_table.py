@@ -54,7 +54,7 @@ _MOST_ERRORS: Final = 1_000
 """Refusals that wait to leave, of all peers."""
 _JOINED_SHIFT: Final = 2
 """While the journal cannot be written, a quarter as many steps leave together as groups of them wait."""
-_MOST_SEALED: Final = 256
+_MOST_ENDED_STEPS: Final = 256
 """Groups of steps that wait then; what follows joins the last."""
 
 
@@ -87,7 +87,7 @@ class SessionTable:
         self._order: SortedKeys[str] = SortedKeys()
         self._ready: dict[Address, Session] = {}
         self._touched: dict[Address, Session] = {}
-        self._sealed: deque[tuple[int, dict[Session, tuple[list[bytes], int]], int]] = deque()
+        self._ended_steps: deque[tuple[int, dict[Session, tuple[list[bytes], int]], int]] = deque()
         """(ticket, {session: what it is sent, the last frame that it is told was committed})."""
         self._gone: list[Session] = []
         self.lost: list[Session] = []
@@ -319,14 +319,14 @@ class SessionTable:
         self.turns.handled.clear()
         if not self._touched:
             return
-        sealed = self._sealed
-        last, waiting, first = sealed[-1] if sealed else (-1, {}, -1)
+        steps = self._ended_steps
+        last, waiting, first = steps[-1] if steps else (-1, {}, -1)
         if last != ticket:
-            if joins and (ticket - first < len(sealed) >> _JOINED_SHIFT or len(sealed) >= _MOST_SEALED):
-                sealed[-1] = ticket, waiting, first
+            if joins and (ticket - first < len(steps) >> _JOINED_SHIFT or len(steps) >= _MOST_ENDED_STEPS):
+                steps[-1] = ticket, waiting, first
             else:
                 waiting = {}
-                sealed.append((ticket, waiting, ticket))
+                steps.append((ticket, waiting, ticket))
         for session in self._touched.values():
             if session.lost:
                 continue  # `unacknowledged` tells what this step would have sent it
@@ -342,10 +342,10 @@ class SessionTable:
         self._touched.clear()
 
     def release(self, ticket: int) -> None:
-        """Let everything leave that was sealed with this ticket or an earlier one."""
-        sealed = self._sealed
-        while sealed and sealed[0][0] <= ticket:
-            for session, (envelopes, handled) in sealed.popleft()[1].items():
+        """Let everything leave of the steps that ended with this ticket or an earlier one."""
+        steps = self._ended_steps
+        while steps and steps[0][0] <= ticket:
+            for session, (envelopes, handled) in steps.popleft()[1].items():
                 session.outbox.extend(envelopes)
                 if session.lost:
                     continue  # `unacknowledged` tells what it did not get
@@ -358,12 +358,14 @@ class SessionTable:
 
     def unsealed(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
-        return [envelope for _, waiting, _ in self._sealed if session in waiting for envelope in waiting[session][0]]
+        return [
+            envelope for _, waiting, _ in self._ended_steps if session in waiting for envelope in waiting[session][0]
+        ]
 
     def let_go(self, session: Session) -> None:
         """Forget what is under way to a lost node, now that it was answered for: whatever the journal does."""
         session.let_go()
-        for _, waiting, _ in self._sealed:
+        for _, waiting, _ in self._ended_steps:
             waiting.pop(session, None)
 
     def outgoing(self) -> Iterator[tuple[Address, bytes]]:

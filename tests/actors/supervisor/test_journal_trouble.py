@@ -77,7 +77,7 @@ def test_twenty_minutes_of_heartbeats_and_questions_leave_nothing_behind(trouble
     bus, delegator = troubled.bus, troubled.delegator
     bus.pass_time(70.0)  # what is open has passed its deadline
     before = (
-        len(bus.state.session_table._sealed),
+        len(bus.state.session_table._ended_steps),
         troubled.journal.pending,
         bus.state.session_table.sessions[0].outbox_bytes,
     )
@@ -87,7 +87,7 @@ def test_twenty_minutes_of_heartbeats_and_questions_leave_nothing_behind(trouble
         bus.pass_time(4.0)
 
     after = (
-        len(bus.state.session_table._sealed),
+        len(bus.state.session_table._ended_steps),
         troubled.journal.pending,
         bus.state.session_table.sessions[0].outbox_bytes,
     )
@@ -120,7 +120,7 @@ def test_nothing_is_kept_of_sessions_that_are_lost_meanwhile(troubled: Troubled)
         bus.pass_time(0.1)
 
     assert {session.node for session in bus.state.session_table.sessions} == {"na"}
-    assert not any(session.lost for _, waiting, _ in bus.state.session_table._sealed for session in waiting)
+    assert not any(session.lost for _, waiting, _ in bus.state.session_table._ended_steps for session in waiting)
     assert bus.supervisor._replay.asked == {}
 
 
@@ -137,10 +137,10 @@ def test_what_waits_to_be_sent_while_the_disk_fails_is_looked_through_at_one_cos
         troubled.specialist.respond("a", 100_000)
         bus.step()
 
-    assert len(bus.state.session_table._sealed) <= 257
+    assert len(bus.state.session_table._ended_steps) <= 257
     troubled.journal.mend()
     bus.pass_time(1.1)
-    assert not bus.state.session_table._sealed
+    assert not bus.state.session_table._ended_steps
 
 
 def test_what_is_durable_leaves_though_the_disk_fails_again_and_again():

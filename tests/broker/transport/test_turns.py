@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -284,7 +286,7 @@ def test_what_costs_little_does_not_wait_for_the_large_envelopes_of_all_others_a
 
     assert order[:3] == ["large", "quick", "large"] or order[0] == "quick"
     places = [place for place, who in enumerate(order) if who == "quick"]
-    assert max(later - earlier for earlier, later in zip(places, places[1:], strict=False)) <= 2
+    assert max(later - earlier for earlier, later in pairwise(places)) <= 2
     assert order.count("large") == 50
 
 

@@ -174,7 +174,7 @@ def _supervisor(world: World) -> tuple[Any, ...]:
         [_session(world, session) for session in sorted(state.session_table.sessions, key=_node_of)],
         [
             [(session.incarnation, envelopes) for session, (envelopes, _) in waiting.items()]
-            for _, waiting in state.session_table._sealed
+            for _, waiting, _ in state.session_table._ended_steps
         ],
         [
             (agent.name, agent.condition.value, _session(world, agent.session), agent.mailbox.in_flight,

@@ -112,9 +112,9 @@ class Progress:
 
     def _due(self) -> float:
         """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
-        unsettled, state, lines = self.uncommitted, self._state, self._lines[False]
-        while unsettled and unsettled[0][0] < state.durable:
-            _, session, size = unsettled.popleft()
+        uncommitted, state, lines = self.uncommitted, self._state, self._lines[False]
+        while uncommitted and uncommitted[0][0] < state.durable:
+            _, session, size = uncommitted.popleft()
             session.progress_uncommitted -= size
             if session in lines and session.progress_uncommitted < UNCOMMITTED:
                 self.going[session, False] = None
@@ -130,7 +130,7 @@ class Progress:
             left -= self._go_on(self.going.popitem(last=False)[0], min(_TURN, left))
         if lines:
             self.job.pause()
-        elif unsettled:
+        elif uncommitted:
             self.job.defer()
         if self.going:
             return 0.0

@@ -125,10 +125,10 @@ class View(Model):
         view, residue = cls._compared(envelope, document, hints)
         if not residue:
             return view
-        settled = cls._split(cls._put(document, residue))[1]
-        if settled != document:
+        reread = cls._split(cls._put(document, residue))[1]
+        if reread != document:
             # The field that is to hold the residue was there and empty: the residue has to tell that too.
-            document, (_, residue) = settled, cls._compared(envelope, settled, hints)
+            document, (_, residue) = reread, cls._compared(envelope, reread, hints)
         return cls.parse(cls._put(document, residue))
 
     @classmethod
