@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
 import pytest
-import zmq
 
 from ether import Cluster, NodeSpec, Runtime, Status, Timing
-from ether_broker.envelope.payload import pack
 from ether_broker.timing import DEFAULT_TIMING
-from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame, read_header
+from ether_broker.wire.frame import Kind
 from tests.runtime.raw_peer import RawPeer
+from tests.runtime.terse_broker import TerseBroker
 from tests.support import wait_until
 
 QUICK: Final = Timing(heartbeat=0.2, silence=0.6, grace=0.3, max_backoff=0.5)
@@ -28,49 +24,6 @@ QUICK: Final = Timing(heartbeat=0.2, silence=0.6, grace=0.3, max_backoff=0.5)
 def bus(tmp_path: Path) -> Iterator[Runtime]:
     with Runtime(bind=f"ipc://{tmp_path}/broker.sock", timing=QUICK) as bus:
         yield bus
-
-
-class TerseBroker:
-    """A ROUTER socket that says WELCOME with the given fields, and nothing else ever."""
-
-    def __init__(self, folder: Path, timing: dict[str, Any]) -> None:
-        self.endpoint = f"ipc://{folder}/terse.sock"
-        self.heard: Counter[Kind] = Counter()
-        self._timing = timing
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.bind(self.endpoint)
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-
-    def _serve(self) -> None:
-        while not self._is_over.is_set():
-            if not self._socket.poll(20):
-                continue
-            routing_id, message = self._socket.recv_multipart()
-            for envelope in read_frame(message).envelopes:
-                header = read_header(envelope)
-                self.heard[Kind(header.kind)] += 1
-                if header.kind == Kind.HELLO and self.heard[Kind.HELLO] == 1:
-                    body = pack({
-                        "broker": "b", "session": 1, "journal": "", "clock": time.monotonic(), "wall": time.time(),
-                        "max_payload": 1 << 20, "default_timeout": 60.0, "protocol": 2, "schema_version": "1.0",
-                        **self._timing,
-                    })  # fmt: skip
-                    welcome = pack_envelope(Kind.WELCOME, request_id=header.request_id, body=body)
-                    self._socket.send_multipart([routing_id, join_frame([welcome])])
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self._socket.close(0)
-        self._context.term()
 
 
 def timing_of(runtime: Runtime) -> Timing:

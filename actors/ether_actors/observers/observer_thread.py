@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 import threading
 from collections.abc import Callable
@@ -10,9 +11,12 @@ from typing import Final
 
 from ether_actors.observers.observer import Observer
 from ether_actors.threads.pool import this_thread
+from ether_broker.errors import MalformedFrame
 from ether_broker.tap import read_batch
 
 __all__ = ["ObserverThread"]
+
+logger: logging.Logger = logging.getLogger("ether.observer")
 
 _FROM_ONE: Final = struct.pack(">QQdI", 1, 1, 0.0, 0)
 """A batch of nothing, from number 1 to number 1 (`ether_broker.tap` draws it)."""
@@ -69,7 +73,11 @@ class ObserverThread:
         observer = self.observer
         observer.guard(observer.on_start)
         while (body := self._batches.get()) is not None:
-            batch = read_batch(body)
+            try:
+                batch = read_batch(body)
+            except MalformedFrame as error:
+                logger.warning("a batch for the observer %r cannot be read: %s", observer, error)
+                continue
             observer.observe(batch)
             self._acknowledge(batch.next)
             with self._caught_up:

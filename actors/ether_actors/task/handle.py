@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from ether_broker.encoding.bounded import possible_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.names import SUPERVISOR, is_name
 from ether_broker.envelope.payload import EMPTY, unpack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, UsageError, WaitTimeout
+from ether_broker.text import printable
 from ether_broker.wire.codec import read_delegation, read_response
 from ether_broker.wire.frame import Flag, Header, name_of, read_header
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Handle", "HandleHost", "Stream", "as_completed"]
 
+_MOST_SAID: Final = 1_000
+"""Characters of why a response cannot be read."""
 _SHALLOW: Final = 200
 """Maps and lists that can always be frozen, however they lie within each other."""
 _UPDATES: Final = 1_000
@@ -235,10 +239,13 @@ class Handle:
                 else:
                     _ = response.data
         except EtherError as error:
-            message = f"{name_of(header.source)} answered with status {header.status} and what nobody can read: {error}"
+            name = name_of(header.source) if is_name(header.source) else SUPERVISOR
+            message = (
+                f"{name} answered with status {header.status} and what nobody can read: {printable(error, _MOST_SAID)}"
+            )
             is_interim = header.status in INTERIM
             response = Response(
-                request_id=self.id, from_agent=name_of(header.source), summary=message,
+                request_id=self.id, from_agent=name, summary=message,
                 status=Status(header.status) if is_interim else Status.FAILED_EXECUTION,
                 error=ErrorInfo(code="unreadable_response", message=message),
             )  # fmt: skip

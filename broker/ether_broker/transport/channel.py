@@ -18,10 +18,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ether_broker.envelope.payload import pack, unpack
 from ether_broker.timing import DEFAULT_TIMING
+from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.wire.frame import (
-    HEADER,
     Kind,
     join_frame,
     pack_envelope,
@@ -195,9 +194,8 @@ class Channel:
             trouble: why the broker's journal cannot be written now; empty when it can.
         """
         self.told = self.committed
-        body = {"clock": clock, "received": self.received, "sent": self.sent}
-        told = pack({**body, "trouble": trouble} if trouble else body)
-        return join_frame((pack_envelope(Kind.HEARTBEAT, body=told),), self.session, 0, self.committed)
+        heartbeat = BrokerHeartbeat(clock, self.received, self.sent, trouble)
+        return join_frame((heartbeat.pack(),), self.session, 0, self.committed)
 
     def ask(self) -> bytes:
         """A frame, outside the count, that asks for what is missing."""
@@ -222,6 +220,7 @@ def receive(
 
     Raises:
         MalformedFrame, IncompatibleVersion: as `read_frame`.
+        InvalidEnvelope: a HEARTBEAT that is none.
     """
     session, number, acknowledged = read_preamble(message)
     envelopes = read_envelopes(message) or read_frame(message).envelopes  # which says what is wrong with it
@@ -235,9 +234,9 @@ def receive(
             rewind()
         elif envelopes:
             if envelopes[0][0] == _HEARTBEAT_KIND:
-                told = unpack(envelopes[0][HEADER.size :])
-                channel.taken = told.get("received", 0)
-                is_missing = channel.misses(told.get("sent", 0), now)
+                told = BrokerHeartbeat.read(envelopes[0])
+                channel.taken = told.received
+                is_missing = channel.misses(told.sent, now)
             take(envelopes)
         return channel.ask() if is_missing else None
     if number != channel.received + 1:

@@ -25,6 +25,7 @@ cell and concerns its supervision tree, a crash or a request to stop, comes up t
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Final
 
@@ -43,11 +44,15 @@ from ether.node.supervision import AgentSupervision
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
-from ether_broker.envelope.payload import unpack
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.errors import EtherError
+from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["Node"]
+
+logger: logging.Logger = logging.getLogger("ether.node")
 
 _RESPONSE: Final = int(Kind.RESPONSE)  # a member of an Enum costs a look-up each time that it is named
 _DELEGATION: Final = int(Kind.DELEGATION)
@@ -155,32 +160,37 @@ class Node:
         """Take envelopes from the link."""
         self._session_state.heard = self.resources.monotonic()
         for envelope in envelopes:
-            header = read_header(envelope)
-            kind = header.kind
-            if kind == _RESPONSE:
-                self.outgoing.deliver(header, envelope)
-            elif kind == _DELEGATION:
-                self.agent_host.take(header, envelope)
-            else:
-                self._control(header, envelope)
+            try:
+                header = read_header(envelope)
+                kind = header.kind
+                if kind == _RESPONSE:
+                    self.outgoing.deliver(header, envelope)
+                elif kind == _DELEGATION:
+                    self.agent_host.take(header, envelope)
+                else:
+                    self._control(header, envelope)
+            except EtherError as error:  # the others of the frame are taken all the same: it is acknowledged
+                logger.warning("an envelope of the broker was not taken: %s", error)
+            except Exception:
+                logger.exception("an envelope of the broker broke the node's step; it is dropped")
 
     def _control(self, header: Header, envelope: bytes) -> None:
         match header.kind:
             case Kind.CANCEL:
                 self.agent_host.cancel(header)
             case Kind.HEARTBEAT:
-                told = unpack(envelope[header.body :])
-                self._session_state.trouble = str(told.get("trouble", ""))
-                self._broker_clock.note(told["clock"], self.resources.monotonic())
+                told = BrokerHeartbeat.read(envelope)
+                self._session_state.trouble = told.trouble
+                self._broker_clock.note(told.clock, self.resources.monotonic())
             case Kind.TAP:
                 self.subscriptions.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:
                 self._control_calls.answered(header, envelope)
             case Kind.ERROR:
                 if not self._control_calls.answered(header, envelope):
-                    self._session.refused(unpack(envelope[header.body :]))
+                    self._session.refused(read_map(envelope[header.body :], CONTROL))
             case Kind.WELCOME:
-                self._session.welcomed(Welcome.read(unpack(envelope[header.body :])))
+                self._session.welcomed(Welcome.read(read_map(envelope[header.body :], CONTROL)))
                 self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter
             case Kind.DOWN:
                 self._control_calls.answered(header, envelope)

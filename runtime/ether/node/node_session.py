@@ -25,7 +25,8 @@ from ether.version import __version__
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_broker import errors
-from ether_broker.envelope.payload import pack, unpack
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import INTERIM
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.text import printable
@@ -103,12 +104,12 @@ class NodeSession:
             for envelope in link.first(min(pause, max(0.001, end - time.monotonic()))):
                 header = read_header(envelope)
                 if header.kind == Kind.WELCOME:
-                    self._begin(Welcome.read(unpack(envelope[header.body :])))
+                    self._begin(Welcome.read(read_map(envelope[header.body :], CONTROL)))
                     self._begin_link(lambda left: [self._registration(), *left])
                     link.open(receiver)
                     return
                 if header.kind == Kind.ERROR:
-                    raise refusal(unpack(envelope[header.body :]), errors.NodeRefused)
+                    raise refusal(read_map(envelope[header.body :], CONTROL), errors.NodeRefused)
             pause = min(2 * pause, _LONGEST_PAUSE)
             if time.monotonic() >= end:
                 msg = f"No broker answers at {link.endpoint} (waited {timeout:g} s): start one with `ether up`."

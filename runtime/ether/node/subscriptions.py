@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.monitor import Monitor
 from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
+from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import new_id
-from ether_broker.envelope.payload import pack, unpack
-from ether_broker.errors import EtherError, UsageError
+from ether_broker.envelope.payload import pack
+from ether_broker.errors import EtherError, InvalidEnvelope, UsageError
+from ether_broker.text import printable
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["Subscriptions"]
+
+_MOST_SAID: Final = 1_000
+"""Characters of why an agent is down."""
 
 
 class Subscriptions:
@@ -44,7 +51,11 @@ class Subscriptions:
         except EtherError:
             self.unobserve(observer)
             raise
-        observing.start(int(reply.body["next"]))
+        following = reply.body.get("next")
+        if type(following) is not int or following < 1:
+            self.unobserve(observer)
+            raise InvalidEnvelope("The broker's answer to OBSERVE does not say from which number on.")
+        observing.start(following)
         return observing
 
     def _acknowledge(self, token: bytes, position: int) -> None:
@@ -90,8 +101,8 @@ class Subscriptions:
         """Fire a monitor."""
         monitor = self._monitors.pop(header.request_id, None)
         if monitor is not None:
-            body = unpack(envelope[header.body :])
-            self._resources.run(lambda: monitor.fire(str(body.get("reason", ""))))
+            body = read_map(envelope[header.body :], CONTROL)
+            self._resources.run(lambda: monitor.fire(printable(body.get("reason", ""), _MOST_SAID)))
 
     # -- another broker, and the end -----------------------------------------------------------------------------
 

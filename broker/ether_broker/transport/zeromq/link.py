@@ -254,24 +254,30 @@ class ZmqLink:
                 if self._closing:
                     return
                 raise
+            now = time.monotonic()
             try:
-                now = time.monotonic()
                 if message:
                     self._watchdog.heard = now
                     answer = receive(self._channel, message, now, receiver.received, self._rewind)
                     if answer is not None:
                         self._aside.append(answer)
                         self.flush()
-                if now - ticked >= TICK:
-                    ticked = now
-                    self._look_at_handshakes()
-                    self._look_at_connections(now)
-                    self.flush()
-                    receiver.ticked()
             except EtherError as error:
                 logger.warning("a message of the broker was not taken: %s", error)
             except Exception:
                 logger.exception("what the broker sent broke the node's step; it is dropped")
+            if now - ticked >= TICK:  # whatever the broker sends
+                ticked = now
+                self._tick(now, receiver)
+
+    def _tick(self, now: float, receiver: Receiver) -> None:
+        try:
+            self._look_at_handshakes()
+            self._look_at_connections(now)
+            self.flush()
+            receiver.ticked()
+        except Exception:
+            logger.exception("a tick of the node failed")
 
     def _look_at_connections(self, now: float) -> None:
         """Replace a connection on which nothing gets through, though ZeroMQ reports no fault."""

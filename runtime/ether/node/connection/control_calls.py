@@ -15,8 +15,8 @@ from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_broker import errors
+from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import new_id
-from ether_broker.envelope.payload import unpack
 from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
@@ -108,7 +108,7 @@ class ControlCalls:
         reply = self._open.get(header.request_id)
         if reply is None:
             return False
-        body = unpack(envelope[header.body :]) if len(envelope) > header.body else {}
+        body = read_map(envelope[header.body :], CONTROL)
         if header.kind == Kind.ERROR and body.get("code") == errors.NoSession.code:
             return False
         reply.kind, reply.body = header.kind, body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,11 +10,9 @@ from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.heartbeat import LATEST_CLOCK
 
 __all__ = ["SessionState", "Welcome"]
-
-_LATEST: Final = 1e10
-"""Seconds that a broker's clock may show, some 300 years: deadlines by it are exact to 2 µs."""
 
 
 class Welcome(BaseModel):
@@ -24,7 +22,7 @@ class Welcome(BaseModel):
 
     broker: Annotated[str, Field(max_length=256)]
     session: Annotated[int, Field(gt=0, lt=1 << 64)]
-    clock: Annotated[float, Field(ge=0, le=_LATEST)]
+    clock: Annotated[float, Field(ge=0, le=LATEST_CLOCK)]
     journal: Annotated[str, Field(max_length=256)]
     max_payload: Annotated[int, Field(gt=0)]
     default_timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)]
