@@ -11,7 +11,7 @@ from ether_broker.errors import UsageError
 __all__ = ["choice", "nearest"]
 
 _SHOWN: Final = 8
-_MOST: Final = 1_000
+_MOST_NAMES: Final = 1_000
 _LONGEST: Final = 200
 _NEAR: Final = 0.6
 _T = TypeVar("_T")
@@ -44,7 +44,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     places: dict[str, int] = {}
     for place, letter in enumerate(name[:_LONGEST]):
         places[letter] = places.get(letter, 0) | 1 << place
-    names = sorted(set(itertools.islice(known, _MOST)))
+    names = sorted(set(itertools.islice(known, _MOST_NAMES)))
     likeness = [_likeness(min(len(name), _LONGEST), places, other[:_LONGEST]) for other in names]
     best = max(likeness, default=0.0)
     if best >= _NEAR:

@@ -31,8 +31,8 @@ from ether_broker.wire.frame import BATCH, Header, Kind, pack_envelope
 
 __all__ = ["ObserverFeed"]
 
-_SHARE: Final = 128
-"""Points of a share, and what the last batch is above them; see `ether_broker.transport.cost`."""
+_POINTS_PER_STEP: Final = 128
+"""Points of one step, and what the last batch is above them; see `ether_broker.transport.cost`."""
 _RETRY: Final = 0.5
 """Seconds until the journal is read again that could not be."""
 
@@ -85,7 +85,7 @@ class ObserverFeed:
                 self._waiting.setdefault(session)
             else:
                 del self.watching[session]
-        left = _SHARE
+        left = _POINTS_PER_STEP
         while self._waiting and left > 0:
             session = next(iter(self._waiting))
             del self._waiting[session]

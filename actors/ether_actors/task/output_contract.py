@@ -24,7 +24,7 @@ _HEADING: Final = re.compile(r"#{1,6} +(.+)")
 _FENCE: Final = re.compile(r"`{3,}(?=[^`]*$)|~{3,}")
 _INDENT: Final = 4
 """Blanks that make a line code; a tab is as many."""
-_MOST: Final = 16 << 20
+_MOST_SEARCHED_BYTES: Final = 16 << 20
 """Bytes of an artifact that are looked through for headings."""
 
 
@@ -92,7 +92,7 @@ def _markdown_headings(text: str) -> Iterator[str]:
 def _text(artifact: Artifact) -> str | None:
     try:
         with Path(artifact.path).open("rb") as file:
-            return file.read(_MOST).decode(errors="replace")
+            return file.read(_MOST_SEARCHED_BYTES).decode(errors="replace")
     except (OSError, ValueError):  # such as a URL, or a name that no file can have
         return None
 

@@ -25,7 +25,7 @@ __all__ = ["browse", "discover"]
 
 logger = logging.getLogger("ether.discovery")
 
-_MOST: Final = 256
+_MOST_NAMES: Final = 256
 """Names that are looked at: a stranger can announce any number."""
 _PATIENCE: Final = 3000
 """Milliseconds for the details of one name."""
@@ -140,7 +140,7 @@ class _Finds:
             self._changed.set()
         elif name in self.found or asked is not None:
             self._asking[name] = asyncio.get_running_loop().create_task(self._ask(name))
-        elif state_change is ServiceStateChange.Added and len(self._asking) + len(self.found) < _MOST:
+        elif state_change is ServiceStateChange.Added and len(self._asking) + len(self.found) < _MOST_NAMES:
             # An update of a name that has left is the rest of its goodbye.
             self._asking[name] = asyncio.get_running_loop().create_task(self._ask(name))
 

@@ -23,7 +23,7 @@ __all__ = ["Packed", "pack_row", "references", "restore", "unpack_row"]
 
 _BATCH: Final = struct.Struct(">QddI")
 _REF: Final = struct.Struct(">II32s")
-_MOST: Final = 1 << 30
+_MOST_COMMIT_BYTES: Final = 1 << 30
 """Bytes of a commit: more than a step lets pass, whatever waits. A few bytes of refs could say any number."""
 _THRESHOLD: Final = LARGE + HEADER.size
 
@@ -95,7 +95,7 @@ def restore(body: bytes, refs: bytes | None, bodies: Mapping[bytes, bytes]) -> b
     taken = whole = 0
     for offset, length, digest in references(refs):
         following, payload = taken + offset - whole, bodies[digest]
-        if not (taken <= following <= len(body) and len(payload) == length and offset + length <= _MOST):
+        if not (taken <= following <= len(body) and len(payload) == length and offset + length <= _MOST_COMMIT_BYTES):
             raise struct.error(f"a payload of {length} bytes at {offset}")
         parts += (body[taken:following], payload)
         taken, whole = following, offset + length

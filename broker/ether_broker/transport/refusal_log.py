@@ -13,7 +13,7 @@ __all__ = ["RefusalLog"]
 
 logger = logging.getLogger("ether.broker")
 
-_MOST: Final = 1_000
+_MOST_PAIRS: Final = 1_000
 """Pairs of peer and reason that are counted apart; of peers beyond that only the reasons are."""
 _ORDINARY: Final = frozenset({"no_session"})
 """What each node meets when its broker was restarted: told, and no warning."""
@@ -50,7 +50,7 @@ class RefusalLog:
             self.total += 1
             self.by_reason[reason] += 1
             key = (peer, reason)
-            if key not in self._counts and len(self._counts) >= _MOST:
+            if key not in self._counts and len(self._counts) >= _MOST_PAIRS:
                 key = ("", reason)
             self._counts[key] += 1
             count = self._counts[key]

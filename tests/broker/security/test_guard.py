@@ -122,7 +122,7 @@ def test_who_comes_back_under_a_routing_id_needs_the_key_that_it_had(broker, con
 
 
 def test_of_the_incarnations_that_are_remembered_the_most_silent_makes_room(broker, context, alice, monkeypatch):
-    monkeypatch.setattr(module, "_MOST", 2)
+    monkeypatch.setattr(module, "_MOST_INCARNATIONS", 2)
     with peer(broker, context, b"r" + ONE, alice) as one, peer(broker, context, b"r" + TWO, alice) as two:
         one.socket.send(b"1")
         receive(broker, 1)

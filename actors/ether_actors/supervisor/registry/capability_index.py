@@ -26,7 +26,7 @@ __all__ = ["RESOLVED_SHIFT", "CapabilityIndex"]
 _ANY: Final = ANY.encode()
 _ENOUGH: Final = 64
 """For an ambiguous name, how many capabilities with active holders are compared, in rotation."""
-_MOST: Final = 1_024
+_MOST_LOOKED_AT: Final = 1_024
 """Capabilities that are looked at where fewer have somebody; if nobody has been found then, there is nobody."""
 _MOST_ASLEEP: Final = 16_384
 """The most inactive capabilities that one lookup of a prefix skips."""
@@ -158,7 +158,12 @@ class CapabilityIndex:
         asleep: list[bytes] = []
         taking, until = 0, self.looked + _MOST_LOOKS
         for capability in capabilities:
-            if taking == _ENOUGH or len(looked) == _MOST or self.looked > until or len(asleep) == _MOST_ASLEEP:
+            if (
+                taking == _ENOUGH
+                or len(looked) == _MOST_LOOKED_AT
+                or self.looked > until
+                or len(asleep) == _MOST_ASLEEP
+            ):
                 break
             classes = self._holders[capability]
             if self._is_asleep(classes):
@@ -220,7 +225,7 @@ class CapabilityIndex:
         seen: set[Replicas] = set()
         until = self.looked + _MOST_LOOKS
         below = chain(self._askable.get(name, ()), self._asleep.get(name, ()))
-        for capability in dict.fromkeys((name, *islice(below, _MOST), _ANY)):
+        for capability in dict.fromkeys((name, *islice(below, _MOST_LOOKED_AT), _ANY)):
             for holders in self._holders.get(capability, {}).values():
                 for replicas in islice(holders, MOST_PASSED):
                     self.looked += 1

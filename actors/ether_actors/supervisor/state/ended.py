@@ -14,7 +14,7 @@ __all__ = ["CLOCKS_APART", "MOST_PROCESSES", "REMEMBERED", "Ended", "Ending"]
 
 REMEMBERED: Final = 65_536
 """Ended delegations that are told apart from unknown ones at least."""
-_SHARE: Final = REMEMBERED >> 4
+_FORGOTTEN_AT_A_TIME: Final = REMEMBERED >> 4
 """Of those that are to be forgotten so many are looked at at a time, which takes some 3 ms."""
 CLOCKS_APART: Final = 86_400.0
 """Seconds by which wall clocks may differ, where nothing but the time tells what was before and what after."""
@@ -59,7 +59,7 @@ class Ended:
 
         A restored state begins at 0 and catches up after a few additions; the result is the same.
         """
-        self._due = min(_SHARE, most)
+        self._due = min(_FORGOTTEN_AT_A_TIME, most)
         self.uncollected: OrderedDict[bytes, tuple[bytes, bytes, int]] = OrderedDict()
         """{request id: (delegator, outcome, number)} of outcomes that their delegators may not have got, oldest first."""
         self._kept = count(1)
@@ -94,13 +94,13 @@ class Ended:
         is_full = len(self._newer) >= self._most
         until = len(self._older) if is_full else self._due
         self._drop(dict(islice(self._older.items(), self._passed, until)))
-        for _ in range(min(_SHARE, len(self._forgotten))):
+        for _ in range(min(_FORGOTTEN_AT_A_TIME, len(self._forgotten))):
             self._forgotten.popitem()
         if is_full:
             self.has_dropped = self.has_dropped or bool(self._older)
             self._forgotten, self._older, self._newer = self._older, self._newer, {}
         self._passed = 0 if is_full else self._due
-        self._due = min(self._passed + _SHARE, self._most)
+        self._due = min(self._passed + _FORGOTTEN_AT_A_TIME, self._most)
 
     def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
         for request_id in endings:

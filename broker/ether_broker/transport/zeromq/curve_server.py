@@ -30,7 +30,7 @@ __all__ = ["CurveGuard"]
 logger = logging.getLogger("ether.security")
 
 _Socket = zmq.Socket[Any]
-_MOST: Final = 65_536
+_MOST_INCARNATIONS: Final = 65_536
 """Incarnations whose keys are remembered; the one that was silent longest makes room, and is learnt again."""
 _SELF_TEST: Final = 5.0
 _USER: Final = "User-Id"
@@ -154,7 +154,7 @@ class CurveGuard:
             self.refusals.note(fingerprint(key), "revoked_key", "its key was revoked")
             return None
         if known is None:
-            if len(self._keys) >= _MOST:
+            if len(self._keys) >= _MOST_INCARNATIONS:
                 self._keys.popitem(last=False)
             self._keys[incarnation] = key
         elif known != key:

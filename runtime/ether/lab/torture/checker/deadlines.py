@@ -12,7 +12,7 @@ from ether_broker.wire.frame import Kind
 
 __all__ = ["early", "expired", "overdue"]
 
-WINDOW: Final = 0.25
+RULING_WINDOW: Final = 0.25
 """Seconds after the deadline in which the supervisor rules."""
 _CLOCK: Final = 0.05
 """Seconds by which a node may take the broker's clock to be behind: its messages were under way."""
@@ -39,7 +39,7 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
             if late < 0 and message.status == Status.TIMEOUT:
                 yield Violation("early", f"TIMEOUT passed {-late:.3f} s before the deadline", message.id)
             due = max(deadline, accepted[message.id])
-            allowed = WINDOW + evidence.outages.stopped(due, message.at, "broker", "disk")
+            allowed = RULING_WINDOW + evidence.outages.stopped(due, message.at, "broker", "disk")
             if message.at - due > allowed:
                 said = Status(message.status).name
                 text = f"{said} passed {late:.3f} s after the deadline, {allowed:.3f} s allowed"
@@ -64,7 +64,7 @@ def expired(evidence: Evidence) -> Iterator[Violation]:
     for op in evidence.ops.values():
         for run in evidence.runs.get(op.id, ()):
             late = run.at - (op.at + op.timeout)
-            allowed = WINDOW + evidence.outages.stopped(op.at - _MEMORY, run.at, "broker", run.node, op.by)
+            allowed = RULING_WINDOW + evidence.outages.stopped(op.at - _MEMORY, run.at, "broker", run.node, op.by)
             if late > allowed:
                 text = f"{op.capability} was started {late:.3f} s after the deadline on {run.node}"
                 yield Violation("expired", text, op.id)
