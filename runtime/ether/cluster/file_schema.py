@@ -207,5 +207,5 @@ class ClusterFile(Section):
     """Without it, everybody who gets in may do everything."""
     limits: LimitsSection = LimitsSection()
     timing: TimingSection = TimingSection()
-    nodes: Annotated[list[NodeEntry], Field(min_length=1)]
+    nodes: Annotated[list[NodeEntry], Field(min_length=1, max_length=1_000)]
     """Started side by side."""

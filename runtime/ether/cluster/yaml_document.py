@@ -25,7 +25,7 @@ _LARGEST: Final = 1 << 20
 """Bytes of a file."""
 _DEEPEST: Final = 64
 """Levels of a document; PyYAML takes a level of Python's stack or several for each."""
-_TOO_DEEP: Final = f"this is nested more than {_DEEPEST} deep"
+_TOO_DEEP: Final = f"this is nested more than {_DEEPEST} deep."
 _BEYOND: Final = 1 << 64
 _LONGEST: Final = 64
 """Characters of a number."""
@@ -68,7 +68,7 @@ class _Loader(yaml.SafeLoader):
         self._check_length(node)
         number: int = super().construct_yaml_int(node)
         if not -_BEYOND >> 1 <= number < _BEYOND:
-            raise _BeyondBounds("a whole number has 64 bits at most", node.start_mark)
+            raise _BeyondBounds("a whole number has 64 bits at most.", node.start_mark)
         return number
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
@@ -80,7 +80,7 @@ class _Loader(yaml.SafeLoader):
         if (
             len(node.value) > _LONGEST
         ):  # to read it takes longer than it is long: YAML 1.1 has numbers to the base of 60
-            raise _BeyondBounds(f"a number has {_LONGEST} characters at most", node.start_mark)
+            raise _BeyondBounds(f"a number has {_LONGEST} characters at most.", node.start_mark)
 
 
 for _kind in ("int", "float"):
@@ -175,7 +175,7 @@ class YamlDocument:
             node, path, above = left.pop()
             self._values[path] = node
             if len(path) > _DEEPEST:  # by way of aliases
-                raise InvalidSpec(self.explain(_place(node), f"{_TOO_DEEP}."))
+                raise InvalidSpec(self.explain(_place(node), _TOO_DEEP))
             if len(self._values) > _MOST:
                 raise InvalidSpec(f"{self.name} has more than {_MOST:,} values: is it the right file?")
             if id(node) in above:
