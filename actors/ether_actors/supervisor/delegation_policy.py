@@ -81,10 +81,11 @@ class DelegationPolicy:
         """Accept a delegation, or answer it at once."""
         state, ended = self._state, self._state.ended
         request_id = header.request_id
-        may_be_known = (
-            state.ledger.get(request_id) is not None or ended.may_know(request_id) or request_id in ended.uncollected
+        may_be_known = state.ledger.get(request_id) is not None or ended.may_know(request_id)
+        unheard = ended.uncollected.get(request_id)  # perhaps rejected outside the journal
+        is_known = (may_be_known or (unheard is not None and unheard[0] != header.source)) and self._is_known(
+            session, header, envelope
         )
-        is_known = may_be_known and self._is_known(session, header, envelope)
         if is_known:
             return
         if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
@@ -111,7 +112,7 @@ class DelegationPolicy:
             self._state.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
-    def _came_before(  # noqa: C901, PLR0912  each way to know of it
+    def _came_before(  # noqa: C901  each way to know of it
         self, session: Session, header: Header, envelope: bytes
     ) -> bool | None:  # fmt: skip
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2).
@@ -130,10 +131,10 @@ class DelegationPolicy:
                 self._replay.go_on(session, request_id)
         elif self._is_free(header):
             return None
-        elif request_id in state.ended.uncollected and request_id not in state.ended:
-            first = state.ended.uncollected[request_id][0]  # it was rejected outside the journal, and does not know yet
-            if first == header.source:
-                return False
+        elif state.ended.uncollected.get(request_id, (first,))[0] != first and request_id not in state.ended:
+            first = state.ended.uncollected[request_id][
+                0
+            ]  # it was rejected, perhaps outside the journal, and does not know yet
         elif request_id in state.ended or state.journal.trouble is None:
             outcome = state.outcome(request_id)
             session.input.spend(LOOK_UP)
