@@ -13,11 +13,11 @@ from ether_broker.wire.frame import Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
-    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
+    "DEAD_LETTER", "DEAR", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
-    "TOLD_SHIFT", "UNREAD", "WAITED", "reading",
+    "TOLD_SHIFT", "WAITED", "reading",
 ]  # fmt: skip
 
 DEAREST: Final = 1_024
@@ -27,8 +27,8 @@ _BASE: Final = {
 }  # fmt: skip
 PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
 """Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
-UNREAD: Final = frozenset({Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK})
-"""Kinds of which the broker reads the header only, apart from questions to the bus."""
+DEAR: Final = frozenset({Kind.REGISTER, Kind.HEARTBEAT})
+"""Kinds of which one envelope may cost many steps."""
 PER_8_KIB: Final = 13
 """An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
 

@@ -9,7 +9,7 @@ costs much waits for the others and never the others for it: when n queues have 
 (n - 1) · (QUANTUM + the dearest envelope) points pass between two turns of one. A queue that is alone is served all the
 time: nothing is held back on an idle broker.
 
-A large envelope that is read, such as a REGISTER, may cost many steps, which is known only when it has been handled. So its
+A large REGISTER or HEARTBEAT may cost many steps, which is known only when it has been handled. So its
 turn is as much later as it may cost: those whose envelopes cost little do not wait for the large ones of all others.
 """
 
@@ -22,7 +22,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, UNREAD
+from ether_broker.transport.cost import DEAR, FRAME_SHIFT, PER_8_KIB, PRICES
 from ether_broker.wire.frame import read_envelopes
 
 __all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
@@ -38,7 +38,7 @@ SESSION_QUEUE: Final = 64 << 20
 FRAME_OVERHEAD: Final = 256
 """Bytes that a waiting frame takes beside its own."""
 _LARGE: Final = 4 << 10
-"""Bytes of an envelope that is read above which its turn is later."""
+"""Bytes of an envelope of such a kind above which its turn is later."""
 _AHEAD_SHIFT: Final = 6
 """Of its bytes as the points that it may cost: a REGISTER of 512 capabilities costs about as many."""
 
@@ -173,7 +173,7 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if len(envelope) > _LARGE and not queue.ahead and envelope[0] not in UNREAD and len(heap) > 1:
+                    if len(envelope) > _LARGE and not queue.ahead and envelope[0] in DEAR and len(heap) > 1:
                         queue.ahead = len(envelope) >> _AHEAD_SHIFT
                         break
                     envelopes.pop()
