@@ -19,10 +19,11 @@ from tests.support import has_environment, processes_with, wait_until
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # a delegator whose first word of the broker comes late believes its clock to be early
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("durability", "transport", "seconds"),
-    [("journal", "ipc", 20.0), ("journal", "tcp", 8.0), ("memory", "ipc", 8.0)],
+    [("journal", "ipc", 12.0), ("journal", "tcp", 8.0), ("memory", "ipc", 8.0)],
 )
 def test_a_bus_under_torture_keeps_its_promises(
     durability: Durability, transport: str, seconds: float, tmp_path: Path
