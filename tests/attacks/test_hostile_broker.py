@@ -52,7 +52,7 @@ def test_a_handle_ends_whatever_the_broker_says(tmp_path: Path, babble: bytes) -
     [
         {"clock": None}, {"clock": "1"}, {"clock": float("nan")}, {"clock": -1.0}, {"clock": 1e11}, {"clock": True},
         {"received": -1}, {"received": 1.0}, {"received": {}}, {"sent": "x"},
-        {"trouble": ["x"]}, {"trouble": 5}, {"more": [0] * 100},
+        {"trouble": ["x"]}, {"trouble": 5}, {"more": [0] * 2_000},
     ],
     ids=str,
 )  # fmt: skip

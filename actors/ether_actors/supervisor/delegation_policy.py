@@ -131,13 +131,12 @@ class DelegationPolicy:
                 self._replay.go_on(session, request_id)
         elif self._is_free(header):
             return None
-        elif state.ended.uncollected.get(request_id, (first,))[0] != first and request_id not in state.ended:
-            first = state.ended.uncollected[request_id][
-                0
-            ]  # it was rejected, perhaps outside the journal, and does not know yet
-        elif request_id in state.ended or state.journal.trouble is None:
+        elif request_id in state.ended or request_id in state.ended.uncollected or state.journal.trouble is None:
             outcome = state.outcome(request_id)
             session.input.spend(LOOK_UP)
+            is_unheard = state.was_rejected_aside(request_id, outcome)
+            if is_unheard and state.ended.uncollected[request_id][0] == first:
+                return False  # it is taken now
             if outcome is None and request_id not in state.ended:
                 if not (resent and state.may_be_removed(request_id)):
                     return False

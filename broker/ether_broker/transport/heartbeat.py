@@ -14,7 +14,7 @@ __all__ = ["LATEST_CLOCK", "BrokerHeartbeat"]
 
 LATEST_CLOCK: Final = 1e10
 """Seconds that a broker's clock may show, some 300 years: deadlines by it are exact to 2 µs."""
-_BOUNDS: Final = Bounds(64 << 10, 64, 4)
+_BOUNDS: Final = Bounds(64 << 10, 1_024, 8)
 _MOST_SAID: Final = 1_000
 """Characters of `trouble` that are kept."""
 
@@ -46,7 +46,7 @@ class BrokerHeartbeat(NamedTuple):
             InvalidEnvelope: a field is missing, of another type, or cannot be.
         """
         body = read_map(envelope[read_header(envelope).body :], _BOUNDS)
-        clock, trouble = body.get("clock"), body.get("trouble", "")
+        clock, trouble = body.get("clock"), body.get("trouble") or ""
         received, sent = body.get("received", 0), body.get("sent", 0)
         if type(clock) not in {float, int} or not 0 <= clock <= LATEST_CLOCK:  # type: ignore[operator]
             raise _invalid("clock", clock)

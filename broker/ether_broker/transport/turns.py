@@ -10,7 +10,8 @@ costs much waits for the others and never the others for it: when n queues have 
 time: nothing is held back on an idle broker.
 
 A large REGISTER or HEARTBEAT may cost many steps, which is known only when it has been handled. So its
-turn is as much later as it may cost: those whose envelopes cost little do not wait for the large ones of all others.
+turn is as much later as it may cost, _MOST_AHEAD points at most: those whose envelopes cost little do not wait for the large
+ones of all others.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import DEAR, FRAME_SHIFT, PER_8_KIB, PRICES
-from ether_broker.wire.frame import read_envelopes
+from ether_broker.transport.cost import DEAR, DEAREST, FRAME_SHIFT, PER_8_KIB, PRICES
+from ether_broker.wire.frame import MAX_FRAME_BYTES, read_envelopes
 
 __all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
@@ -40,7 +41,8 @@ FRAME_OVERHEAD: Final = 256
 _LARGE: Final = 4 << 10
 """Bytes of an envelope of such a kind above which its turn is later."""
 _AHEAD_SHIFT: Final = 6
-"""Of its bytes as the points that it may cost: a REGISTER of 512 capabilities costs about as many."""
+_MOST_AHEAD: Final = 2 * DEAREST
+"""Of its bytes as the points that it may cost, and the most of them: a REGISTER of 512 capabilities costs about as many."""
 
 _S = TypeVar("_S")
 
@@ -158,6 +160,7 @@ class Turns(Generic[_S]):
             if queue.tag + queue.ahead > before:  # it was charged for something while it waited
                 heapreplace(heap, (queue.tag + queue.ahead, next(self._order), queue))
                 continue
+            heappop(heap)  # what is handled may let others in, before it
             start, envelopes = queue.tag, queue.envelopes
             self._tag = max(self._tag, start)
             until = start + QUANTUM
@@ -173,8 +176,8 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if len(envelope) > _LARGE and not queue.ahead and envelope[0] in DEAR and len(heap) > 1:
-                        queue.ahead = len(envelope) >> _AHEAD_SHIFT
+                    if len(envelope) > _LARGE and not queue.ahead and envelope[0] in DEAR and heap:
+                        queue.ahead = min(len(envelope) >> _AHEAD_SHIFT, _MOST_AHEAD)
                         break
                     envelopes.pop()
                     queue.ahead = 0
@@ -188,9 +191,8 @@ class Turns(Generic[_S]):
                         self.handled[queue.session] = queue.number
             left -= queue.tag - start
             if queue.blocked is None and (envelopes or queue.frames):
-                heapreplace(heap, (queue.tag + queue.ahead, next(self._order), queue))
+                heappush(heap, (queue.tag + queue.ahead, next(self._order), queue))
             else:
-                heappop(heap)
                 queue.is_waiting = queue.blocked is not None
                 if queue.is_waiting:
                     self.blocked.append(queue)
@@ -219,22 +221,21 @@ class Turns(Generic[_S]):
     def shed(self) -> tuple[InputQueue[_S], int | None] | None:
         """Make the longest queue lose the newer half of its frames, if more waits in all than may.
 
-        Of those in which only the frame waits that is being handled, just the ones of sessions that are blocked count: nobody
-        knows when that one is handled.
+        A session that is blocked may have nothing but the frame that is being handled, and nobody knows when that is. It counts
+        too if that is larger than a node of ours sends one, or if no queue has another frame.
 
         Returns:
             Which it was, and the number of the first frame that it lost: 0 if they were outside the count, and None if there
-            is none that it could lose. None if no queue has anything to lose.
+            is none that it could lose. None if there is no such queue.
         """
         if self.size <= MOST_WAITING:
             return None
-        queues = [
-            queue for queue in self.blocked if queue.frames or (queue.session is not None and queue.blocked is not None)
-        ]
-        queues += [queue for _, _, queue in self.waiting if queue.frames]
-        if not queues:
+        blocked = [queue for queue in self.blocked if queue.session is not None and queue.blocked is not None]
+        queues = [queue for queue in blocked if queue.opened > MAX_FRAME_BYTES]
+        queues += [queue for queue in (*self.blocked, *(queue for _, _, queue in self.waiting)) if queue.frames]
+        queue = max(queues or blocked, key=lambda queue: queue.size, default=None)
+        if queue is None:
             return None
-        queue = max(queues, key=lambda queue: queue.size)
         if not queue.frames:
             return queue, None
         keep, first = queue.size // 2, 0

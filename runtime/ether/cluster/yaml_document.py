@@ -116,7 +116,12 @@ class YamlDocument:
             kind = "" if isinstance(error, _BeyondBounds) else "not YAML: "
             problem = f"{kind}{error.problem or error.context}"
             raise InvalidSpec(self.explain(place, problem)) from None
-        except (yaml.YAMLError, ValueError, OverflowError) as error:  # a number of too many digits is no YAMLError
+        except (
+            yaml.YAMLError,
+            ValueError,
+            OverflowError,
+            IndexError,
+        ) as error:  # a number of too many digits is no YAMLError
             first, _, _ = str(error).partition("\n")
             raise InvalidSpec(f"{name}: not YAML: {first}.") from None
 

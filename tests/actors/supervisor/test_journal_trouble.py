@@ -404,6 +404,79 @@ def test_a_refusal_that_was_not_heard_stays_its_delegators_though_another_says_t
     assert troubled.specialist.work() == []
 
 
+class Forgetful:
+    """A bus that has forgotten a request that ended long ago: its outcome is in the journal only."""
+
+    def __init__(self) -> None:
+        self.bus = Bus(remembered=4)
+        self.journal = StoredJournal(Disk())
+        self.bus.state.journal = self.journal
+        self.delegator, self.specialist = self.bus.delegator("d"), self.bus.node("na", "a")
+        self.old = self._complete()
+        for _ in range(30):
+            self._complete()
+        self.delegator.took(Kind.RESPONSE)
+        assert request_id(self.old) not in self.bus.state.ended
+
+    def _complete(self) -> int:
+        number = self.delegator.delegate("d", to="a", timeout=1_000.0)
+        self.bus.step()
+        self.specialist.work()
+        self.specialist.respond("a", number)
+        self.bus.step()
+        self.delegator.acknowledge()
+        self.bus.step()
+        return number
+
+    def reject_unheard(self, peer: Peer, source: str, number: int) -> None:
+        """Have a request of a node rejected while the disk is full, and lose the node before it hears that."""
+        self.journal.fail()
+        peer.delegate(source, to="a", timeout=1_000.0, number=number)
+        self.bus.step()
+        peer.die()
+        self.bus.pass_time(6.0)
+        self.journal.mend()
+        self.bus.pass_time(3.0)
+
+
+def test_a_rejection_that_was_not_heard_does_not_hide_the_own_outcome_of_long_ago() -> None:
+    world = Forgetful()
+    world.reject_unheard(world.delegator, "d", world.old)
+    back = world.bus.delegator("d")
+
+    back.delegate("d", to="a", number=world.old, flags=Flag.RESENT)
+    world.bus.pass_time(1.0)
+
+    assert back.outcomes() == {world.old: Status.COMPLETED}
+    assert world.specialist.work() == []
+
+
+def test_a_request_that_was_rejected_unheard_is_taken_when_it_comes_again_though_much_is_forgotten() -> None:
+    world = Forgetful()
+    fresh = world.old - 1  # below what is forgotten: it may have ended
+    world.reject_unheard(world.delegator, "d", fresh)
+    back = world.bus.delegator("d")
+
+    back.delegate("d", to="a", number=fresh, timeout=1_000.0, flags=Flag.RESENT)
+    world.bus.pass_time(1.0)
+
+    assert world.specialist.work() == [fresh]
+
+
+def test_a_rejection_that_another_did_not_hear_does_not_hide_an_outcome() -> None:
+    world = Forgetful()
+    world.reject_unheard(world.bus.delegator("x"), "x", world.old)
+    d = world.delegator
+
+    d.delegate("d", to="a", number=world.old, flags=Flag.RESENT)
+    world.bus.pass_time(1.0)
+    assert endings(d) == {world.old: Status.COMPLETED}
+    d.acknowledge()
+    d.send(Kind.RESUME, body={"awaiting": [request_id(world.old)]})
+    world.bus.pass_time(1.0)
+    assert endings(d) == {world.old: Status.COMPLETED}
+
+
 # -- what cannot be read -----------------------------------------------------------------------------------------
 
 

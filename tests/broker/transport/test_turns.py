@@ -64,6 +64,20 @@ class Fairness(RuleBasedStateMachine):
         self.waited: int | None = None
         """Points of others that were handled since the honest one's only frame came; None while it waits for nothing."""
         self.steps = 0
+        self.strangers = 0
+        """Frames that peers without a session have sent."""
+        self.late: list[Session] = []
+        """Of them, who was let in."""
+
+    @rule(
+        who=st.integers(0, 3), kinds=st.lists(st.sampled_from([Kind.HELLO, Kind.HEARTBEAT]), min_size=1, max_size=4),
+        size=st.sampled_from([0, 6_000]),
+    )  # fmt: skip
+    def strangers_say(self, who: int, kinds: list[Kind], size: int) -> None:
+        for kind in kinds:
+            body = b"\x90" * size if kind is Kind.HEARTBEAT else b""
+            self.session_table.arrive(b"r%16d" % (1_000 + who), join_frame([pack_envelope(kind, body=body)]), 1.0)
+            self.strangers += 1
 
     @rule(
         who=st.integers(1, 6), frames=st.integers(1, 40), spends=st.sampled_from([0, 0, 1, SPENT]),
@@ -97,8 +111,15 @@ class Fairness(RuleBasedStateMachine):
         self.steps += 1
         had_waiting = self.session_table.turns.waiting
         for queue, envelope in self.session_table.turns.take():
-            assert queue.session is not None
             cost = PRICES[envelope[0]] + (len(envelope) >> PER_8_KIB)
+            if queue.session is None or queue.session in self.late:
+                if envelope[0] == Kind.HELLO and queue.session is None:
+                    self.late.append(self.session_table.open(queue.address, f"late{len(self.late)}", {}, 0.0))
+                last = cost
+                points += cost
+                if self.waited is not None:
+                    self.waited += cost
+                continue
             peer = self.by_session[queue.session]
             peer.handled.append(int.from_bytes(read_id(envelope)))
             queue.spend(peer.spends)
@@ -110,12 +131,22 @@ class Fairness(RuleBasedStateMachine):
                 self.waited += last
         assert points <= STEP + last + QUANTUM, "a step has its end"
         if had_waiting and self.session_table.turns.waiting:
-            assert points + sum(peer.number for peer in self.peers) >= STEP, "nothing waits for nothing"
+            frames = 3 * self.strangers + sum(peer.number for peer in self.peers)
+            assert points + frames >= STEP, "nothing waits for nothing"
+
+    @invariant()
+    def each_queue_in_which_something_waits_has_one_place(self) -> None:
+        if hasattr(self, "session_table"):
+            turns_ = self.session_table.turns
+            places = [id(queue) for queue in (*turns_.blocked, *(queue for _, _, queue in turns_.waiting))]
+            queues = [session.input for session in self.session_table.sessions]
+            assert sorted(places) == sorted(set(places))
+            assert [id(queue) in places for queue in queues] == [queue.is_waiting for queue in queues]
 
     @invariant()
     def the_honest_one_waits_for_a_bounded_share_of_each_other(self) -> None:
         if getattr(self, "waited", None) is not None:
-            assert self.waited <= (len(self.peers) - 1) * BOUND
+            assert self.waited <= (len(self.peers) + len(self.late)) * BOUND
 
     @invariant()
     def each_sessions_envelopes_are_handled_in_order_and_once(self) -> None:
@@ -322,6 +353,7 @@ def test_when_too_much_waits_in_all_the_longest_queue_loses_its_newest_which_com
 
 
 def test_when_too_much_waits_in_frames_that_are_held_whoever_sent_the_longest_is_cut_off(monkeypatch):
+    monkeypatch.setattr(turns, "MAX_FRAME_BYTES", 100_000)
     for module in (turns, router_module):
         monkeypatch.setattr(module, "MOST_WAITING", 1_000_000)
     session_table = SessionTable()

@@ -163,8 +163,9 @@ class OutcomeReplay:
         if state.journal.identity:
             self._count(session, _LOOK)
         outcome = state.outcome(request_id)
-        if outcome is not None:
-            if read_header(outcome).target in session.agents:
+        is_own = outcome is not None and read_header(outcome).target in session.agents
+        if outcome is not None and (is_own or not state.was_rejected_aside(request_id, outcome)):
+            if is_own:
                 self._send(session, outcome)
                 if request_id in state.ended.uncollected:
                     state.ended.collected(request_id)
@@ -192,7 +193,9 @@ class OutcomeReplay:
         for header, envelope in self._unread(session):
             request_id, source = header.request_id, header.target
             entry, ending = state.ledger.get(request_id), state.ended.get(request_id)
-            if entry is not None or (ending is not None and ending.source != source):
+            kept_for = source if ending is None else ending.source
+            kept_for = state.ended.uncollected.get(request_id, (kept_for,))[0]
+            if entry is not None or kept_for != source:
                 continue  # what it was told of another's request is not that one's outcome
             is_stored = bool(state.journal.identity) and ending is not None
             state.ended.keep(request_id, source, b"" if is_stored else envelope)

@@ -46,6 +46,8 @@ class Reconnection:
         """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
         """(deadline for a returned node to send RESUME, its earlier session)."""
+        self._looked_at = state.now
+        """When `unreturned` was asked last."""
         self._replay = replay
         self._silence = state.session_table.timing.silence
         self._reclaim = state.session_table.timing.reclaim
@@ -89,8 +91,9 @@ class Reconnection:
         While the broker is behind its journal it lets nobody in, so that time does not count.
         """
         now = self._state.now
+        seconds, self._looked_at = now - self._looked_at, now
         if self._state.is_behind:
-            self.stood_still(now, 0.0)
+            self.stood_still(now, seconds)
             return []
         while self._back and self._back[0][0] <= now:
             self._give_up(self._back.popleft()[1])

@@ -173,13 +173,20 @@ class BrokerState:
         """
         ending = self.ended.get(request_id)
         kept = self.ended.kept(request_id)
-        if ending is None or kept:
-            return kept or self.journal.outcome(request_id)
+        if ending is None:  # what is kept may be a rejection outside the journal, of the same id
+            return self.journal.outcome(request_id) or kept or None
+        if kept:
+            return kept
         if ending.number >= self.tap.next:
             return self.passing[ending.number - self.tap.next]
         found = self.tap.envelope(ending.number) or self.journal.outcome(request_id)
         is_anothers = found is not None and ending.by and found[3] & Flag.REFUSED  # its own is not in the journal yet
         return None if is_anothers else found
+
+    def was_rejected_aside(self, request_id: bytes, outcome: bytes | None) -> bool:
+        """Whether what `outcome` found is only an unheard rejection outside the journal: the request was never taken."""
+        is_kept = outcome is not None and outcome is self.ended.kept(request_id)
+        return is_kept and bool(self.journal.identity) and request_id not in self.ended
 
     def may_be_removed(self, request_id: bytes) -> bool:
         """Whether the outcome of what is not known any more may have been in the part of the journal that was removed."""
