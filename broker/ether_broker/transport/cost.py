@@ -13,11 +13,11 @@ from ether_broker.wire.frame import Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
-    "DEAD_LETTER", "DEAR", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
+    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
-    "TOLD_SHIFT", "WAITED", "reading",
+    "TOLD_SHIFT", "WAITED", "possible", "reading",
 ]  # fmt: skip
 
 DEAREST: Final = 1_024
@@ -27,8 +27,10 @@ _BASE: Final = {
 }  # fmt: skip
 PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
 """Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
-DEAR: Final = frozenset({Kind.REGISTER, Kind.HEARTBEAT})
-"""Kinds of which one envelope may cost many steps."""
+_UNREAD: Final = frozenset({Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK})
+_SMALL: Final = 1 << 9
+_LARGE: Final = 1 << 12
+_POSSIBLE_SHIFT: Final = 6
 PER_8_KIB: Final = 13
 """An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
 
@@ -93,6 +95,20 @@ MATCHES_SHIFT: Final = 9
 _SIZE_SHIFT: Final = 10
 _CONTAINERS_SHIFT: Final = 4
 _COUNTED_SHIFT: Final = 6
+
+
+def possible(envelope: bytes) -> int:
+    """Points that an envelope may turn out to cost, 2,048 at most; 0 for one that costs about what can be seen of it.
+
+    Of most kinds that are read, a point for each 64 bytes above 4 KiB in all. A REGISTER says 64 agents of 8 capabilities in
+    1.2 KB: a point for each byte above 512 in all.
+    """
+    size = len(envelope)
+    if size <= _SMALL or envelope[0] in _UNREAD:
+        return 0
+    if envelope[0] == Kind.REGISTER:
+        return min(size, 2 * DEAREST)
+    return min(size >> _POSSIBLE_SHIFT, 2 * DEAREST) if size > _LARGE else 0
 
 
 def reading(body: bytes) -> int:

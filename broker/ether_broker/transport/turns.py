@@ -9,9 +9,8 @@ costs much waits for the others and never the others for it: when n queues have 
 (n - 1) · (QUANTUM + the dearest envelope) points pass between two turns of one. A queue that is alone is served all the
 time: nothing is held back on an idle broker.
 
-A large REGISTER or HEARTBEAT may cost many steps, which is known only when it has been handled. So its
-turn is as much later as it may cost, _MOST_AHEAD points at most: those whose envelopes cost little do not wait for the large
-ones of all others.
+An envelope that is read, such as a REGISTER, may cost many steps, which is known only when it has been handled. So its turn is
+as much later as it may cost (`cost.possible`): those whose envelopes cost little do not wait for the dear ones of all others.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import DEAR, DEAREST, FRAME_SHIFT, PER_8_KIB, PRICES
+from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, possible
 from ether_broker.wire.frame import MAX_FRAME_BYTES, read_envelopes
 
 __all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
@@ -38,11 +37,8 @@ SESSION_QUEUE: Final = 64 << 20
 """Bytes that may wait of a session. A link that keeps more, as outcomes that are owed, says again what found no room."""
 FRAME_OVERHEAD: Final = 256
 """Bytes that a waiting frame takes beside its own."""
-_LARGE: Final = 4 << 10
-"""Bytes of an envelope of such a kind above which its turn is later."""
-_AHEAD_SHIFT: Final = 6
-_MOST_AHEAD: Final = 2 * DEAREST
-"""Of its bytes as the points that it may cost, and the most of them: a REGISTER of 512 capabilities costs about as many."""
+_SMALL: Final = 1 << 9
+"""Bytes of an envelope that costs what can be seen of it, whatever its kind."""
 
 _S = TypeVar("_S")
 
@@ -176,8 +172,8 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if len(envelope) > _LARGE and not queue.ahead and envelope[0] in DEAR and heap:
-                        queue.ahead = min(len(envelope) >> _AHEAD_SHIFT, _MOST_AHEAD)
+                    if len(envelope) > _SMALL and heap and not queue.ahead and (ahead := possible(envelope)):
+                        queue.ahead = ahead
                         break
                     envelopes.pop()
                     queue.ahead = 0

@@ -102,6 +102,7 @@ def test_what_is_still_open_goes_to_the_delegator_that_is_back_at_once() -> None
 
     awaited = [request_id(10_000 + other) for other in range(ENDED)] + [request_id(number)]
     again.send(Kind.RESUME, body={"awaiting": awaited})
+    bus.step()
     specialist.respond("s", number)
     bus.step()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -300,20 +301,26 @@ def test_strangers_of_one_key_share_one_queue_and_those_of_another_have_theirs()
     assert handled_ids == [b"b" * 17]
 
 
-def test_what_costs_little_does_not_wait_for_the_large_envelopes_of_all_others_and_those_are_handled_in_the_end():
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(Kind.REGISTER, 1_200), (Kind.REGISTER, 40_000), (Kind.RESUME, 40_000), (Kind.OBSERVE, 40_000), (77, 900_000)],
+)
+def test_what_costs_little_does_not_wait_for_the_dear_envelopes_of_all_others_and_those_are_handled_in_the_end(
+    kind: Kind, size: int
+) -> None:
     session_table = SessionTable()
     large = [Peer(session_table, number) for number in range(50)]
     quick = Peer(session_table, 99)
     for peer in large:
-        peer.say((Kind.REGISTER, 40_000))
+        peer.say((kind, size))
 
     order: list[str] = []
-    for _ in range(200):
+    for _ in range(600):
         quick.say((Kind.DELEGATION, 10))
         for queue, envelope in session_table.turns.take():
             assert queue.session is not None
-            order.append("large" if envelope[0] == Kind.REGISTER else "quick")
-            queue.spend(900 if envelope[0] == Kind.REGISTER else 0)
+            order.append("large" if envelope[0] == kind else "quick")
+            queue.spend(900 if envelope[0] == kind else 0)
 
     assert order[:3] == ["large", "quick", "large"] or order[0] == "quick"
     places = [place for place, who in enumerate(order) if who == "quick"]

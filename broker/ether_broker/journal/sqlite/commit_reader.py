@@ -176,8 +176,8 @@ class Rows:
     def indexed(self) -> int:
         """The number up to which, exclusive, the index has everything."""
         (last,) = self._connection.execute("SELECT max(number) FROM entries").fetchone()
-        (anchor,) = self._connection.execute("SELECT value FROM meta WHERE key = 'anchor_next'").fetchone()
-        return max(0 if last is None else int(last) + 1, int(anchor))
+        _, anchor, _ = read_meta(self._connection, self._path).anchor
+        return max(0 if last is None else int(last) + 1, anchor)
 
     def outcome(self, request_id: bytes, behind: Sequence[int] | None) -> bytes | None:
         """The first terminal RESPONSE to a delegation that was accepted, else the last refusal; None if there is none.
