@@ -236,6 +236,7 @@ def test_agents_that_are_down_and_have_work_make_no_room_and_the_refusal_says_ho
     lost(bus, ["idle0", "idle1"], after=20.0)
     one, two = bus.node("n"), bus.node("m")
     register(one, [f"a{number}" for number in range(16)])
+    bus.step()
     register(two, [f"b{number}" for number in range(6)])
     bus.step()
     refusal = two.refusal()
@@ -278,6 +279,7 @@ def test_those_that_come_back_are_not_those_that_make_room():
     names = [f"b{number}" for number in range(16)], [f"c{number}" for number in range(8)]
     peer, _other, another = bus.node("n"), bus.node("m", *names[0]), bus.node("o", *names[1])
     register(peer, ["d", *(f"old{number}" for number in range(8))])
+    bus.step()
     register(another, ["d"], number=2)
     bus.step()
     assert (peer.refusal().code, another.took(Kind.ERROR)) == ("too_much", [])
