@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
+_SOURCE: Final = SUPERVISOR.encode()
+_UNAVAILABLE: Final = b"journal_unavailable"
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -185,8 +187,11 @@ class BrokerState:
 
     def was_rejected_aside(self, request_id: bytes, outcome: bytes | None) -> bool:
         """Whether what `outcome` found is only an unheard rejection outside the journal: the request was never taken."""
-        is_kept = outcome is not None and outcome is self.ended.kept(request_id)
-        return is_kept and bool(self.journal.identity) and request_id not in self.ended
+        if outcome is None or outcome is not self.ended.kept(request_id) or request_id in self.ended:
+            return False
+        header = read_header(outcome)  # what was taken never ends so
+        is_ours = header.source == _SOURCE and header.status == Status.REJECTED_OVERLOAD
+        return is_ours and _UNAVAILABLE in outcome[header.body :]
 
     def may_be_removed(self, request_id: bytes) -> bool:
         """Whether the outcome of what is not known any more may have been in the part of the journal that was removed."""
