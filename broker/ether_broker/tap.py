@@ -129,9 +129,8 @@ class Tap:
 
     def _index(self, number: int) -> int:
         """Where the batch is that has a number, from the end if it is near."""
-        for back in range(
-            1, min(len(self._batches), 2 * OBSERVER_WINDOW_BATCHES) + 1
-        ):  # the middle of a deque is far away
+        near = min(len(self._batches), 2 * OBSERVER_WINDOW_BATCHES)
+        for back in range(1, near + 1):  # the middle of a deque is far away
             if number >= self._batches[-back].first:
                 return -back
         return bisect_right(self._batches, number, key=_first) - 1

@@ -527,7 +527,7 @@ class Auditor:
                     "liveness", f"{agent.name!r} has {mailbox.in_flight} and {mailbox.waiting_count} left at rest"
                 )
         for session in supervisor.state.session_table.sessions:
-            waiting = [*session.outbox, *session.fresh, *supervisor.state.session_table.unsealed(session)]
+            waiting = [*session.outbox, *session.fresh, *supervisor.state.session_table.uncommitted(session)]
             channel = session.channel
             kept = channel.last - channel.first + 1 if channel.first else 0
             if supervisor.state.now - session.heard > 2 * DEFAULT_TIMING.heartbeat:

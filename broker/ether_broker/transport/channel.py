@@ -53,22 +53,8 @@ class Channel:
     """
 
     __slots__ = (
-        "_asked",
-        "_asked_at",
-        "_max_backoff",
-        "_retained",
-        "_rewind_at",
-        "_rewinds",
-        "_rewound",
-        "committed",
-        "forgotten_bytes",
-        "last",
-        "packed_bytes",
-        "received",
-        "sent",
-        "session",
-        "taken",
-        "told",
+        "_asked", "_asked_at", "_max_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound", "committed",
+        "forgotten_bytes", "last", "packed_bytes", "received", "sent", "session", "taken", "told",
     )  # fmt: skip
 
     def __init__(self, session: int, max_backoff: float = DEFAULT_TIMING.max_backoff) -> None:

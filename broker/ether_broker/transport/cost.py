@@ -16,7 +16,7 @@ __all__ = [
     "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
-    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
+    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "SMALL", "TAP_BATCH",
     "TOLD_SHIFT", "WAITED", "possible", "reading",
 ]  # fmt: skip
 
@@ -28,7 +28,8 @@ _BASE: Final = {
 PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
 """Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
 _UNREAD: Final = frozenset({Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK})
-_SMALL: Final = 1 << 9
+SMALL: Final = 1 << 9
+"""Bytes of an envelope that costs what can be seen of it, whatever its kind."""
 _LARGE: Final = 1 << 12
 _POSSIBLE_SHIFT: Final = 6
 PER_8_KIB: Final = 13
@@ -104,7 +105,7 @@ def possible(envelope: bytes) -> int:
     1.2 KB: a point for each byte above 512 in all.
     """
     size = len(envelope)
-    if size <= _SMALL or envelope[0] in _UNREAD:
+    if size <= SMALL or envelope[0] in _UNREAD:
         return 0
     if envelope[0] == Kind.REGISTER:
         return min(size, 2 * DEAREST)

@@ -88,7 +88,7 @@ class SessionTable:
         self._ready: dict[Address, Session] = {}
         self._touched: dict[Address, Session] = {}
         self._ended_steps: deque[tuple[int, dict[Session, tuple[list[bytes], int]], int]] = deque()
-        """(ticket, {session: what it is sent, the last frame that it is told was committed})."""
+        """(last ticket, {session: what it is sent, the last frame that it is told was committed}, first ticket)."""
         self._gone: list[Session] = []
         self.lost: list[Session] = []
         """Those that were lost since the last `expire`."""
@@ -164,7 +164,7 @@ class SessionTable:
             longest, first = shed[0].session, shed[1]
             self.refusals.note(longest.node if longest else "", "input_full", "more waits in all than may")
             if longest is not None and first is None:
-                self.close(longest, "it has sent the most of all that waits, and what it sent is held")
+                self.close(longest, "it has sent the most of all that waits, and its queue is blocked")
             elif longest is not None and first:
                 longest.channel.received = first - 1
 
@@ -356,7 +356,7 @@ class SessionTable:
                 elif handled - channel.told >= UNTOLD:
                     self._asides.append((session.receiver, channel.acknowledgement()))
 
-    def unsealed(self, session: Session) -> list[bytes]:
+    def uncommitted(self, session: Session) -> list[bytes]:
         """The envelopes to a node that wait for the journal, in order."""
         return [
             envelope for _, waiting, _ in self._ended_steps if session in waiting for envelope in waiting[session][0]
@@ -425,7 +425,7 @@ class SessionTable:
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for longer than `timing.silence` included.
 
-        One of which something waits for its turn is not lost before that has been handled, unless it is held.
+        One of which something waits for its turn is not lost before that has been handled, unless its queue is blocked.
         """
         self._now = now
         self.backlog.shrink()

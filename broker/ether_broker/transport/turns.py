@@ -22,7 +22,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, possible
+from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, SMALL, possible
 from ether_broker.wire.frame import MAX_FRAME_BYTES, read_envelopes
 
 __all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
@@ -37,9 +37,6 @@ SESSION_QUEUE: Final = 64 << 20
 """Bytes that may wait of a session. A link that keeps more, as outcomes that are owed, says again what found no room."""
 FRAME_OVERHEAD: Final = 256
 """Bytes that a waiting frame takes beside its own."""
-_SMALL: Final = 1 << 9
-"""Bytes of an envelope that costs what can be seen of it, whatever its kind."""
-
 _S = TypeVar("_S")
 
 
@@ -172,7 +169,7 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if len(envelope) > _SMALL and heap and not queue.ahead and (ahead := possible(envelope)):
+                    if len(envelope) > SMALL and heap and not queue.ahead and (ahead := possible(envelope)):
                         queue.ahead = ahead
                         break
                     envelopes.pop()

@@ -104,6 +104,7 @@ class Commands(TyperGroup):
 
 
 def _load(name: str) -> Any:
+    """Import a command; its module's CONTEXT_SETTINGS, if there are any, are click's for it."""
     place, _, attribute = _COMMANDS[name].partition(":")
     module = importlib.import_module(place)
     found, one = getattr(module, attribute), typer.Typer(rich_markup_mode=_MARKUP)

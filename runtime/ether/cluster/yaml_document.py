@@ -77,9 +77,8 @@ class _Loader(yaml.SafeLoader):
         return number
 
     def _check_length(self, node: yaml.ScalarNode) -> None:
-        if (
-            len(node.value) > _LONGEST
-        ):  # to read it takes longer than it is long: YAML 1.1 has numbers to the base of 60
+        # To read it takes longer than it is long: YAML 1.1 has numbers to the base of 60.
+        if len(node.value) > _LONGEST:
             raise _BeyondBounds(f"a number has {_LONGEST} characters at most.", node.start_mark)
 
 
@@ -121,7 +120,7 @@ class YamlDocument:
             ValueError,
             OverflowError,
             IndexError,
-        ) as error:  # a number of too many digits is no YAMLError
+        ) as error:  # of its constructors, such as of `!!int ''`
             first, _, _ = str(error).partition("\n")
             raise InvalidSpec(f"{name}: not YAML: {first}.") from None
 

@@ -463,6 +463,37 @@ def test_a_request_that_was_rejected_unheard_is_taken_when_it_comes_again_though
     assert world.specialist.work() == [fresh]
 
 
+def test_an_outcome_that_was_not_heard_is_given_again_though_gc_has_removed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given an outcome that its delegator has not acknowledged when it is forgotten, and lost, and that is removed then
+    world = Forgetful()
+    bus, other, specialist = world.bus, world.bus.delegator("x"), world.specialist
+    number = world.delegator.delegate("d", to="a", timeout=1_000.0)
+    bus.step()
+    specialist.work()
+    specialist.respond("a", number)
+    bus.step()
+    for _ in range(30):
+        other.delegate("x", to="a", timeout=1_000.0)
+        bus.step()
+        for each in specialist.work():
+            specialist.respond("a", each)
+        bus.step()
+        other.acknowledge()
+    world.delegator.die()
+    bus.pass_time(6.0)
+    monkeypatch.setattr(StoredJournal, "outcome", lambda *_: None)
+    assert request_id(number) not in bus.state.ended
+
+    # When it sends the request again
+    back = bus.delegator("d")
+    back.delegate("d", to="a", number=number, flags=Flag.RESENT)
+    bus.pass_time(1.0)
+
+    # Then that is its outcome
+    assert back.outcomes() == {number: Status.COMPLETED}
+    assert specialist.work() == []
+
+
 def test_a_rejection_that_another_did_not_hear_does_not_hide_an_outcome() -> None:
     world = Forgetful()
     world.reject_unheard(world.bus.delegator("x"), "x", world.old)

@@ -257,6 +257,33 @@ def test_a_node_that_is_not_let_in_while_much_waits_for_the_disk_keeps_its_work(
     assert asked.given == [1]
 
 
+def test_a_node_has_the_time_to_come_back_though_nobody_was_let_in_for_long(monkeypatch: pytest.MonkeyPatch):
+    # Given a broker that was behind its journal for longer than nodes have to come back
+    world = World()
+    delegator, specialist = world.life("d"), world.life("na", "a")
+    world.settle()
+    asked = delegator.ask("once", to="a", timeout=600.0)
+    world.settle()
+    specialist.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+    world.crash(clock=None)
+    world.step()
+    world.journal.fail()
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", -1)
+    world.pass_time(2 * DEFAULT_TIMING.reclaim)
+    world.journal.mend()
+
+    # When a node comes later than its silence after that, and within the time that it has
+    world.pass_time(DEFAULT_TIMING.silence + 1.0)
+    for life in (delegator, specialist):
+        life.greet()
+    world.pass_time(3.0)
+    specialist.answer(asked.number)
+    world.pass_time(3.0)
+
+    assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
 @pytest.mark.parametrize("capability", ["once", "twice"])
 def test_a_node_that_comes_back_as_another_process_has_lost_its_work(capability: str):
     world = World()

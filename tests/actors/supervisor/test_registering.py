@@ -19,6 +19,7 @@ from ether_broker.security.access_list import Access, RegisterRule
 from ether_broker.transport.cost import CAPABILITY, MANIFEST_SHIFT
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.stored_journal import Disk, StoredJournal
 
 MANIFEST = pack({"capabilities": [{"name": "x.y", "description": "d" * 1_000}]})
 
@@ -480,6 +481,22 @@ def test_schemas_are_kept_packed_and_shown_to_who_asks_for_the_manifest():
 
     (row,) = unpack(d.outcome().body["data"])["items"]
     assert row["capabilities"] == unpack(LARGE)["capabilities"]
+
+
+def test_the_manifest_of_an_agent_that_has_not_registered_since_a_restart_is_shown_without_schemas():
+    # Given an agent that a broker knows from its journal
+    bus, journal = Bus(), StoredJournal(Disk())
+    bus.state.journal = journal
+    register(bus.node("n"), ["a"], LARGE)
+    bus.step()
+    bus.restart(journal.crash())
+    d = bus.delegator("d")
+
+    d.delegate("d", capability="ether.manifests", params={"agents": ["a"]})
+    bus.step()
+
+    (row,) = unpack(d.outcome().body["data"])["items"]
+    assert row["capabilities"] == [{"name": "x.y"}]
 
 
 def test_an_agent_of_a_large_manifest_counts_as_several():

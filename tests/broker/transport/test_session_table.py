@@ -285,11 +285,11 @@ def test_what_a_step_sends_leaves_when_the_journal_has_it_and_what_came_is_ackno
     session_table.end_step(5)
     session_table.release(4)
     assert frames(session_table) == []
-    assert session_table.unsealed(session) == [b"answer"]
+    assert session_table.uncommitted(session) == [b"answer"]
 
     session_table.release(5)
     assert frames(session_table) == [(1, 1, [b"answer"])]
-    assert session_table.unsealed(session) == []
+    assert session_table.uncommitted(session) == []
 
 
 def test_steps_are_released_in_their_order_and_only_so_far():
@@ -393,10 +393,10 @@ def test_what_a_node_may_not_have_got_is_known_after_it_is_lost():
     session_table.close(session, "gone")
 
     assert session.unacknowledged() == [b"sent", b"waits", b"fresh"]
-    assert session_table.unsealed(session) == [b"sealed"]
+    assert session_table.uncommitted(session) == [b"sealed"]
     session_table.release(2)
     assert sorted(session.unacknowledged()) == [b"fresh", b"sealed", b"sent", b"waits"]
-    assert session_table.unsealed(session) == []
+    assert session_table.uncommitted(session) == []
     assert frames(session_table) == []
 
 

@@ -283,7 +283,7 @@ def _capability(name: str) -> Capability:
 
 
 def _manifest(agent: Registration) -> dict[str, Any]:
-    """With the schemas of an agent that is there; of others they are not kept."""
+    """With the schemas that its node sent. Of one that leaves, or has not registered since a restart, none are kept."""
     manifest = agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     said = read_map(agent.packed, MANIFEST).get("capabilities", ())
     for row, declared in zip(manifest.get("capabilities", ()), said, strict=False):

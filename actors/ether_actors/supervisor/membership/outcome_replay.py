@@ -205,6 +205,6 @@ class OutcomeReplay:
 
     def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
         """The outcomes on their way to a node, but for what `Delivery.tell` said outside the journal: that is said again."""
-        under_way = (*session.unacknowledged(), *self._state.session_table.unsealed(session))
+        under_way = (*session.unacknowledged(), *self._state.session_table.uncommitted(session))
         found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
         return [(header, envelope) for header, envelope in found if header.target and header.status not in INTERIM]

@@ -46,7 +46,7 @@ class Reconnection:
         """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
         """(deadline for a returned node to send RESUME, its earlier session)."""
-        self._looked_at = state.now
+        self._looked_at = 0.0
         """When `unreturned` was asked last."""
         self._replay = replay
         self._silence = state.session_table.timing.silence
@@ -63,6 +63,7 @@ class Reconnection:
         """
         timing = self._state.session_table.timing
         self._reclaim = replace(timing, silence=max(timing.silence, silence)).reclaim
+        self._looked_at = self._state.now
         self._expected = {session.digest: session for session in sessions}
         self._unclaimed = works
 

@@ -18,7 +18,7 @@ from ether_broker.envelope.names import BUS_PREFIX, SUPERVISOR
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Journal
 from ether_broker.mailbox import Mailbox
 from ether_broker.mailbox_limits import Limits
@@ -27,7 +27,7 @@ from ether_broker.tap import Tap
 from ether_broker.transport.cost import ANSWER, DEAD_LETTER
 from ether_broker.transport.session import Session
 from ether_broker.transport.session_table import SessionTable
-from ether_broker.wire.codec import external_id, pack_response
+from ether_broker.wire.codec import external_id, pack_response, read_response
 from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
-_SOURCE: Final = SUPERVISOR.encode()
-_UNAVAILABLE: Final = b"journal_unavailable"
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -189,9 +187,11 @@ class BrokerState:
         """Whether what `outcome` found is only an unheard rejection outside the journal: the request was never taken."""
         if outcome is None or outcome is not self.ended.kept(request_id) or request_id in self.ended:
             return False
-        header = read_header(outcome)  # what was taken never ends so
-        is_ours = header.source == _SOURCE and header.status == Status.REJECTED_OVERLOAD
-        return is_ours and _UNAVAILABLE in outcome[header.body :]
+        header = read_header(outcome)
+        if header.source != SUPERVISOR.encode():
+            return False
+        error = read_response(header, outcome).error
+        return error is not None and error.code == JournalUnavailable.code  # what was taken never ends so
 
     def may_be_removed(self, request_id: bytes) -> bool:
         """Whether the outcome of what is not known any more may have been in the part of the journal that was removed."""
@@ -202,7 +202,7 @@ class BrokerState:
         """Reject a delegation for the journal's trouble: at once, as the rejection itself cannot wait for the disk."""
         is_written = trouble is not self.journal.trouble
         what = "does not take this work now: its journal cannot be read" if is_written else _UNWRITTEN
-        error = ErrorInfo(code="journal_unavailable", message=f"The bus {what}. {trouble}", retryable=True)
+        error = ErrorInfo(code=JournalUnavailable.code, message=f"The bus {what}. {trouble}", retryable=True)
         status, target = Status.REJECTED_OVERLOAD, header.source
         self.tell(session, header.request_id, status, error, target, retry_after=_RETRY_JOURNAL)
         self.outcomes[Status.REJECTED_OVERLOAD] = self.outcomes.get(Status.REJECTED_OVERLOAD, 0) + 1
