@@ -124,10 +124,11 @@ class NodeSession:
 
     def _begin(self, welcome: Welcome) -> None:
         now = self._resources.monotonic()
+        is_known = welcome.broker == self._session_state.broker
         self._session_state.heard = now
         self._session_state.begin(welcome)
         self._pause = _FIRST_PAUSE
-        self._broker_clock.begin(welcome.clock, now)
+        (self._broker_clock.note if is_known else self._broker_clock.begin)(welcome.clock, now)
 
     def _begin_link(self, renew: Callable[[list[bytes]], list[bytes]]) -> None:
         self._sender.link.begin(self._session_state.number, renew, self._session_state.timing)

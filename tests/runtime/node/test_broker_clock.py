@@ -5,6 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether.node.connection.broker_clock import SAMPLES, BrokerClock
+from ether.testing import ManualClock
+from ether.testing.simulator import World
+from ether_broker.envelope.payload import pack
+from ether_broker.timing import Timing
+from ether_broker.wire.frame import Kind, pack_envelope
 
 delays = st.lists(st.floats(0, 10), min_size=1, max_size=SAMPLES)
 
@@ -34,3 +39,19 @@ def test_another_brokers_clock_begins_anew():
     clock.begin(-7.0, 0.0)
 
     assert clock.offset == -7.0
+
+
+@pytest.mark.parametrize("session", ["the same", "another"])
+def test_a_welcome_of_the_same_broker_that_was_long_under_way_makes_no_deadline_earlier(session: str):
+    """HELLO is said again until it is answered, so that several answers may come, and the later ones be read late."""
+    world = World(ManualClock(0.0))
+    node, _ = world.join("n")
+    known, before = node._session_state, node._broker_clock.offset
+    said = {
+        "broker": known.broker, "session": known.number + (session == "another"), "clock": world.clock.monotonic(),
+        "journal": known.journal, "max_payload": 1 << 20, "default_timeout": 60.0, **Timing().as_dict(),
+    }  # fmt: skip
+    world.clock.advance(0.1)
+    node.received([pack_envelope(Kind.WELCOME, body=pack(said))])
+
+    assert node._broker_clock.offset == before
