@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from ether_broker.encoding.bounded import count_containers, possible_containers
-from ether_broker.wire.frame import Kind
+from ether_broker.envelope.names import BUS_PREFIX
+from ether_broker.wire.frame import HEADER, Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
     "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
-    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "SMALL", "TAP_BATCH",
+    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
     "TOLD_SHIFT", "WAITED", "possible", "reading",
 ]  # fmt: skip
 
@@ -27,11 +28,19 @@ _BASE: Final = {
 }  # fmt: skip
 PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
 """Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
-_UNREAD: Final = frozenset({Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK})
-SMALL: Final = 1 << 9
-"""Bytes of an envelope that costs what can be seen of it, whatever its kind."""
-_LARGE: Final = 1 << 12
+_UNREAD: Final = frozenset({int(Kind.RESPONSE), int(Kind.CANCEL), int(Kind.TAP_ACK)})
+_LARGE: Final = 1 << 14
 _POSSIBLE_SHIFT: Final = 6
+_MOST_AGENTS: Final = 64
+_DELEGATION: Final = int(Kind.DELEGATION)
+_REGISTER: Final = int(Kind.REGISTER)
+_NAME: Final = b"name"
+_HEADER: Final = HEADER.size
+_PAGE: Final = 128
+"""A list that a question may be answered."""
+_N_SOURCE: Final = 4
+_N_TARGET: Final = 5
+"""Where the header has the lengths of two names."""
 PER_8_KIB: Final = 13
 """An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
 
@@ -99,17 +108,29 @@ _COUNTED_SHIFT: Final = 6
 
 
 def possible(envelope: bytes) -> int:
-    """Points that an envelope may turn out to cost, 2,048 at most; 0 for one that costs about what can be seen of it.
+    """Points that an envelope may turn out to cost, 2,048 at most; 0 for work, of which no body is read.
 
-    Of most kinds that are read, a point for each 64 bytes above 4 KiB in all. A REGISTER says 64 agents of 8 capabilities in
-    1.2 KB: a point for each byte above 512 in all.
+    A REGISTER says 64 agents of 8 capabilities in 315 bytes: without a source it is of several agents, 64 at most, and each
+    capability has a `name`. A question to the bus may be answered a list.
     """
     size = len(envelope)
-    if size <= SMALL or envelope[0] in _UNREAD:
+    if size < _HEADER:
         return 0
-    if envelope[0] == Kind.REGISTER:
-        return min(size, 2 * DEAREST)
-    return min(size >> _POSSIBLE_SHIFT, 2 * DEAREST) if size > _LARGE else 0
+    kind = envelope[0]
+    if kind in _UNREAD or (kind == _DELEGATION and not envelope.startswith(BUS_PREFIX, _names_end(envelope))):
+        return 0
+    points = reading(envelope) if size <= _LARGE else size >> _POSSIBLE_SHIFT
+    if kind == _DELEGATION:
+        points += _PAGE
+    elif kind == _REGISTER:
+        agents = 1 if envelope[_N_SOURCE] else _MOST_AGENTS
+        points += agents * AGENT + (agents + 1) * CAPABILITY * envelope.count(_NAME) + (size >> MANIFEST_SHIFT)
+    return min(points, 2 * DEAREST)
+
+
+def _names_end(envelope: bytes) -> int:
+    """Where the capability begins, behind the two other names."""
+    return _HEADER + envelope[_N_SOURCE] + envelope[_N_TARGET]
 
 
 def reading(body: bytes) -> int:

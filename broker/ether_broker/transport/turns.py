@@ -9,8 +9,9 @@ costs much waits for the others and never the others for it: when n queues have 
 (n - 1) · (QUANTUM + the dearest envelope) points pass between two turns of one. A queue that is alone is served all the
 time: nothing is held back on an idle broker.
 
-An envelope that is read, such as a REGISTER, may cost many steps, which is known only when it has been handled. So its turn is
-as much later as it may cost (`cost.possible`): those whose envelopes cost little do not wait for the dear ones of all others.
+An envelope that is read, such as a REGISTER, may cost many steps (`cost.possible`). Sessions whose next one may cost more than
+`DEAR` share the turns of one session, the cheapest first. So others wait for one such envelope at a time, however many send
+them.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, SMALL, possible
+from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, possible
 from ether_broker.wire.frame import MAX_FRAME_BYTES, read_envelopes
 
-__all__ = ["FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
+__all__ = ["DEAR", "FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
 STEP: Final = 256
 """Points of one step, and what the last envelope is above them; see `ether_broker.transport.cost`."""
 QUANTUM: Final = 32
 """Points of one turn, and what its last envelope is above them."""
+DEAR: Final = 64
+"""Points above which an envelope that waits beside others is dear."""
 MOST_WAITING: Final = 256 << 20
 """Bytes that may wait in all queues; beyond it the longest queue loses its newest frames, which then come again."""
 SESSION_QUEUE: Final = 64 << 20
@@ -49,19 +52,9 @@ class InputQueue(Generic[_S]):
     """
 
     __slots__ = (
-        "address",
-        "ahead",
-        "blocked",
-        "envelopes",
-        "frames",
-        "is_waiting",
-        "limit",
-        "number",
-        "opened",
-        "session",
-        "size",
+        "address", "blocked", "envelopes", "frames", "is_dear", "is_waiting", "limit", "number", "opened", "session", "size",
         "tag",
-    )
+    )  # fmt: skip
 
     def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
         self.session: _S | None = session
@@ -72,10 +65,10 @@ class InputQueue(Generic[_S]):
         """Bytes that wait, those of the frame that is being handled included."""
         self.tag: int = 0
         """Points that it has cost, by the clock that all queues share."""
-        self.ahead: int = 0
-        """Points that its next envelope may cost, if it was given back its turn for that; else 0."""
         self.is_waiting: bool = False
         """Whether it has a place among those that are served."""
+        self.is_dear: bool = False
+        """Whether that place is among those whose next envelope is dear."""
         self.address: Address = NOWHERE
         """Whose frame is being handled."""
         self.number: int = 0
@@ -120,9 +113,14 @@ class Turns(Generic[_S]):
         self.handled: dict[_S, int] = {}
         """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
         self.waiting: list[tuple[int, int, InputQueue[_S]]] = []
-        """The queues in which something waits, as a heap: (tag + ahead, order, queue)."""
+        """The queues in which something waits, as a heap: (tag, order, queue). One stands for all in `_dear`."""
         self.blocked: list[InputQueue[_S]] = []
         """Those whose next envelope may not be given yet."""
+        self._dear: list[tuple[int, int, InputQueue[_S]]] = []
+        """Those whose next envelope is dear, as a heap: (its price and that of the one served before, order, queue)."""
+        self._dear_turn: InputQueue[_S] = InputQueue()
+        """Has the tag of all of them."""
+        self._dear_tag = 0
         self._order = itertools.count()
         self._tag = 0
         """The highest tag of a queue that was served, before it was."""
@@ -130,6 +128,13 @@ class Turns(Generic[_S]):
         """The highest tag of any queue so far."""
         self.size: int = 0
         """Bytes that wait in all queues."""
+
+    def queues(self) -> Iterator[InputQueue[_S]]:
+        """The queues in which something waits, blocked or not."""
+        yield from self.blocked
+        for _, _, queue in (*self.waiting, *self._dear):
+            if queue is not self._dear_turn:
+                yield queue
 
     def put(self, queue: InputQueue[_S], address: Address, number: int, message: bytes) -> None:
         """Let a frame wait for its turn; whether there is room was asked before."""
@@ -142,7 +147,7 @@ class Turns(Generic[_S]):
             queue.tag = max(queue.tag, self._tag)
             heappush(self.waiting, (queue.tag, next(self._order), queue))
 
-    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:  # noqa: C901, PLR0912  no call for each envelope
+    def take(self) -> Iterator[tuple[InputQueue[_S], bytes]]:  # noqa: C901, PLR0912, PLR0915  no call for each envelope
         """What this step handles: (queue, envelope), each asked for when the one before has been handled."""
         heap = self.waiting
         left = STEP
@@ -150,13 +155,19 @@ class Turns(Generic[_S]):
             self._let_go_on()
         while heap and left > 0:
             before, _, queue = heap[0]
-            if queue.tag + queue.ahead > before:  # it was charged for something while it waited
-                heapreplace(heap, (queue.tag + queue.ahead, next(self._order), queue))
+            if queue.tag > before:  # it was charged for something while it waited
+                heapreplace(heap, (queue.tag, next(self._order), queue))
                 continue
             heappop(heap)  # what is handled may let others in, before it
+            self._tag = max(self._tag, queue.tag)
+            is_dear = queue is self._dear_turn
+            if is_dear:
+                queue.is_waiting = False
+                self._dear_tag, _, queue = heappop(self._dear)
+                queue.is_dear = False
+                queue.tag = max(queue.tag, self._tag)  # it has waited, and is owed nothing for that
             start, envelopes = queue.tag, queue.envelopes
-            self._tag = max(self._tag, start)
-            until = start + QUANTUM
+            until = start + (1 if is_dear else QUANTUM)
             while queue.tag < until:
                 if not envelopes:
                     if not queue.frames:
@@ -169,11 +180,10 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if len(envelope) > SMALL and heap and not queue.ahead and (ahead := possible(envelope)):
-                        queue.ahead = ahead
+                    if heap and not is_dear and (price := possible(envelope)) > DEAR:
+                        self._put_dear(queue, price)
                         break
                     envelopes.pop()
-                    queue.ahead = 0
                     queue.tag += PRICES[envelope[0] if envelope else 0] + (len(envelope) >> PER_8_KIB)
                     yield queue, envelope
                 if not envelopes:
@@ -183,8 +193,13 @@ class Turns(Generic[_S]):
                     if queue.number and queue.session is not None:
                         self.handled[queue.session] = queue.number
             left -= queue.tag - start
-            if queue.blocked is None and (envelopes or queue.frames):
-                heappush(heap, (queue.tag + queue.ahead, next(self._order), queue))
+            if is_dear:
+                self._dear_turn.tag += queue.tag - start
+                self._give_dear_turn()
+            if queue.is_dear:
+                pass
+            elif queue.blocked is None and (envelopes or queue.frames):
+                heappush(heap, (queue.tag, next(self._order), queue))
             else:
                 queue.is_waiting = queue.blocked is not None
                 if queue.is_waiting:
@@ -192,6 +207,19 @@ class Turns(Generic[_S]):
             self._last = max(self._last, queue.tag)
         if not heap:
             self._tag = self._last  # nothing waits, so all are equal again: whoever comes first is first
+
+    def _put_dear(self, queue: InputQueue[_S], price: int) -> None:
+        """Let a queue wait among those whose next envelope is dear."""
+        queue.is_dear = True
+        heappush(self._dear, (self._dear_tag + price, next(self._order), queue))
+        if len(self._dear) == 1:
+            self._dear_turn.tag = max(self._dear_turn.tag, self._tag)
+            self._give_dear_turn()
+
+    def _give_dear_turn(self) -> None:
+        if self._dear and not self._dear_turn.is_waiting:
+            self._dear_turn.is_waiting = True
+            heappush(self.waiting, (self._dear_turn.tag, next(self._order), self._dear_turn))
 
     def _let_go_on(self) -> None:
         blocked, self.blocked = self.blocked, []
@@ -206,7 +234,7 @@ class Turns(Generic[_S]):
     def clear(self, queue: InputQueue[_S]) -> None:
         """Forget what waits in a queue; its place is given up when its turn comes."""
         self.size -= queue.size
-        queue.size = queue.opened = queue.ahead = 0
+        queue.size = queue.opened = 0
         queue.frames.clear()
         queue.envelopes.clear()
         queue.blocked = None
@@ -225,7 +253,7 @@ class Turns(Generic[_S]):
             return None
         blocked = [queue for queue in self.blocked if queue.session is not None and queue.blocked is not None]
         queues = [queue for queue in blocked if queue.opened > MAX_FRAME_BYTES]
-        queues += [queue for queue in (*self.blocked, *(queue for _, _, queue in self.waiting)) if queue.frames]
+        queues += [queue for queue in self.queues() if queue.frames]
         queue = max(queues or blocked, key=lambda queue: queue.size, default=None)
         if queue is None:
             return None

@@ -64,6 +64,16 @@ class _Loader(yaml.SafeLoader):
         finally:
             self._depth -= 1
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  as it is called
+        """As the safe loader; what a tag does not fit, as in `!!int x`, is an error of YAML."""
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            _, _, tag = node.tag.rpartition(":")
+            raise yaml.constructor.ConstructorError(
+                None, None, f"no !!{tag} can be read here.", node.start_mark
+            ) from None
+
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         self._check_length(node)
         number: int = super().construct_yaml_int(node)
@@ -115,12 +125,7 @@ class YamlDocument:
             kind = "" if isinstance(error, _BeyondBounds) else "not YAML: "
             problem = f"{kind}{error.problem or error.context}"
             raise InvalidSpec(self.explain(place, problem)) from None
-        except (
-            yaml.YAMLError,
-            ValueError,
-            OverflowError,
-            IndexError,
-        ) as error:  # of its constructors, such as of `!!int ''`
+        except yaml.YAMLError as error:
             first, _, _ = str(error).partition("\n")
             raise InvalidSpec(f"{name}: not YAML: {first}.") from None
 

@@ -18,6 +18,7 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.turns import InputQueue
 from ether_broker.wire.frame import Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected
 from tests.actors.recovery_world import Life, World
@@ -282,6 +283,35 @@ def test_a_node_has_the_time_to_come_back_though_nobody_was_let_in_for_long(monk
     world.pass_time(3.0)
 
     assert asked.outcomes == [(Status.COMPLETED, "")]
+
+
+def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(monkeypatch: pytest.MonkeyPatch):
+    # Given a node that is back, and whose frames wait behind those of very many others
+    world = World()
+    d, a = pair(world)
+    absent = world.life("nb", "b")
+    world.settle()
+    asked, of_absent = d.ask("once", to="a", timeout=600.0), d.ask("once", to="b", timeout=600.0)
+    world.settle()
+    for node, work in ((a, asked), (absent, of_absent)):
+        node.answer(work.number, Status.ACCEPTED)
+    world.settle()
+    absent.is_dead = True
+    world.crash()
+    back(world, d)
+    a.greet()
+    a.is_mute = True
+    monkeypatch.setattr(InputQueue, "is_served", True)
+
+    # When the time is over in which it has to register its agents
+    world.pass_time(2 * DEFAULT_TIMING.reclaim)
+
+    # Then it is waited for until nothing of it waits, whereas one that is not back has lost its work
+    assert asked.outcomes == []
+    assert of_absent.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    monkeypatch.undo()
+    world.pass_time(1.0)
+    assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
 
 
 @pytest.mark.parametrize("capability", ["once", "twice"])

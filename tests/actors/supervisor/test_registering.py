@@ -499,6 +499,25 @@ def test_the_manifest_of_an_agent_that_has_not_registered_since_a_restart_is_sho
     assert row["capabilities"] == [{"name": "x.y"}]
 
 
+def test_a_page_of_manifests_ends_when_reading_their_schemas_has_cost_much():
+    bus = Bus()
+    peer, d = bus.node("n"), bus.delegator("d")
+    lists = {"capabilities": [{"name": "x.y", "params_schema": {"enum": [[]] * 3_000}}]}
+    register(peer, [f"a{number:02}" for number in range(20)], pack(lists))
+    bus.step()
+    before = d.session.input.tag
+
+    d.delegate("d", capability="ether.manifests")
+    bus.step()
+
+    answer = unpack(d.outcome().body["data"])
+    shown = [row["agent"] for row in answer["items"]]
+    assert shown == [f"a{number:02}" for number in range(len(shown))]
+    assert 0 < len(shown) < 4
+    assert answer["next"] == shown[-1]
+    assert d.session.input.tag - before > 512
+
+
 def test_an_agent_of_a_large_manifest_counts_as_several():
     bus = Bus(Limits(memory_bytes=32 << 14))
     peer = bus.node("n")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ether_broker.encoding.bounded import MANIFEST, read
 from ether_broker.envelope.payload import pack
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.cost import DEAREST, PRICES, reading
+from ether_broker.transport.cost import DEAREST, PRICES, possible, reading
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
+from tests.actors.peers import Bus
 
 
 @pytest.mark.parametrize(
@@ -91,3 +94,41 @@ def test_a_body_that_is_cut_off_costs_what_it_may_have():
     body = b"\xdd" + (1 << 20).to_bytes(4) + b"\x80" * 20_000
 
     assert reading(body) == DEAREST + 1
+
+
+# -- what an envelope may turn out to cost -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK])
+def test_work_of_any_size_turns_out_to_cost_what_can_be_seen_of_it(kind: Kind):
+    assert possible(pack_envelope(kind, source=b"a", target=b"b", capability=b"etherx.y", body=b"\x90" * 100_000)) == 0
+
+
+def test_what_is_no_envelope_costs_no_more():
+    assert possible(b"") == possible(bytes([Kind.REGISTER]) * 40) == 0
+
+
+def test_a_question_may_be_answered_a_list():
+    envelope = pack_envelope(Kind.DELEGATION, source=b"a", capability=b"ether.agents")
+
+    assert possible(envelope) >= 128
+
+
+@given(
+    count=st.sampled_from([0, 1, 2, 17, 64]), capabilities=st.integers(0, 24), text=st.sampled_from(["", "name", "x" * 3_000]),
+    is_terse=st.booleans(),
+)  # fmt: skip
+def test_no_register_costs_more_than_it_may(count: int, capabilities: int, text: str, is_terse: bool):
+    """With 0 agents it is one of the agent that is its source."""
+    bus = Bus()
+    peer = bus.node("n", "another")
+    names = ["a" * (1 + number) for number in range(count)]
+    declared = [{"name": f"c{number}", **({} if is_terse else {"description": text})} for number in range(capabilities)]
+    manifest = {"capabilities": declared}
+    body = {"agents": names, "manifest": pack(manifest)} if count else manifest
+    envelope = pack_envelope(Kind.REGISTER, source=b"" if count else b"only", body=pack(body))
+    before = peer.session.input.tag
+    peer.raw(join_frame([envelope]))
+    bus.step()
+
+    assert peer.session.input.tag - before <= possible(envelope) + PRICES[Kind.REGISTER] + 1

@@ -16,14 +16,16 @@ from ether_broker.transport.address import INCARNATION
 from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
 from ether_broker.transport.session import Session
 from ether_broker.transport.session_table import SessionTable
-from ether_broker.transport.turns import QUANTUM, STEP
+from ether_broker.transport.turns import DEAR, QUANTUM, STEP
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
 HONEST = 0
 SPENT = 300
 """Points that handling may turn out to cost beside what can be seen."""
-BOUND = 3 * QUANTUM + DEAREST + 1 + SPENT
+BOUND = 3 * QUANTUM + DEAR + SPENT
 """Points that each other session may be served before an honest one."""
+BOUND_OF_ALL = 2 * (2 * DEAREST + SPENT)
+"""Points of all their dear envelopes that may be so."""
 
 
 def enter(session_table: SessionTable, number: int) -> Session:
@@ -45,7 +47,7 @@ class Peer:
         """Send one numbered frame of envelopes: (kind, bytes of the body)."""
         self.number += 1
         envelopes = [
-            pack_envelope(kind, request_id=(self.said + place + 1).to_bytes(16), body=b"\x90" * size)
+            pack_envelope(kind, request_id=(self.said + place + 1).to_bytes(16), source=b"a", body=b"\x90" * size)
             for place, (kind, size) in enumerate(sizes)
         ]
         self.said += len(sizes)
@@ -138,8 +140,7 @@ class Fairness(RuleBasedStateMachine):
     @invariant()
     def each_queue_in_which_something_waits_has_one_place(self) -> None:
         if hasattr(self, "session_table"):
-            turns_ = self.session_table.turns
-            places = [id(queue) for queue in (*turns_.blocked, *(queue for _, _, queue in turns_.waiting))]
+            places = [id(queue) for queue in self.session_table.turns.queues()]
             queues = [session.input for session in self.session_table.sessions]
             assert sorted(places) == sorted(set(places))
             assert [id(queue) in places for queue in queues] == [queue.is_waiting for queue in queues]
@@ -147,7 +148,7 @@ class Fairness(RuleBasedStateMachine):
     @invariant()
     def the_honest_one_waits_for_a_bounded_share_of_each_other(self) -> None:
         if getattr(self, "waited", None) is not None:
-            assert self.waited <= (len(self.peers) + len(self.late)) * BOUND
+            assert self.waited <= (len(self.peers) + len(self.late)) * BOUND + BOUND_OF_ALL
 
     @invariant()
     def each_sessions_envelopes_are_handled_in_order_and_once(self) -> None:
@@ -459,3 +460,29 @@ def test_a_session_that_ends_while_it_is_held_leaves_nothing():
 
     assert step_holding(session_table, Kind.REGISTER, []) == []
     assert (session_table.turns.waiting, session_table.turns.blocked, session_table.turns.size) == ([], [], 0)
+
+
+@pytest.mark.parametrize("size", [0, 400, 1_000, 40_000])
+def test_whoever_waited_with_a_dear_envelope_is_owed_nothing_for_that(size: int) -> None:
+    """Many wait with one beside one that works all the time, and have cheap ones behind it."""
+    session_table = SessionTable()
+    busy, honest = Peer(session_table, 100), Peer(session_table, 101)
+    others = [Peer(session_table, number) for number in range(40)]
+    for peer in others:
+        peer.say((Kind.REGISTER, size))
+        for _ in range(30):
+            peer.say(*[(Kind.DELEGATION, 0)] * 100)
+
+    longest = waited = 0
+    for _ in range(1_500):
+        if not busy.session.input.frames:
+            busy.say(*[(Kind.DELEGATION, 0)] * 200)
+        if not honest.session.input.is_waiting:
+            honest.say((Kind.DELEGATION, 0))
+            waited = 0
+        for queue, envelope in session_table.turns.take():
+            waited = 0 if queue is honest.session.input else waited + PRICES[envelope[0]]
+            longest = max(longest, waited)
+
+    assert longest <= 42 * (2 * QUANTUM + DEAR)
+    assert all(peer.session.input.tag for peer in others)

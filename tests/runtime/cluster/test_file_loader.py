@@ -237,6 +237,9 @@ def test_all_problems_are_told_in_the_order_of_the_file(tmp_path: Path):
         ("nodes: &all [*all]", "cluster.yaml:1:8: this holds itself"),
         ("nodes: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
         ("nodes: \0", "cluster.yaml: not YAML: "),
+        ("nodes: !!timestamp x", "cluster.yaml:1:8: not YAML: no !!timestamp can be read here."),
+        ("nodes: !!bool x", "cluster.yaml:1:8: not YAML: no !!bool can be read here."),
+        ("nodes: !!int ''", "cluster.yaml:1:8: not YAML: no !!int can be read here."),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, text: str, says: str):

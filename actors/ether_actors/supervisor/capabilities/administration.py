@@ -27,11 +27,14 @@ from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope
 from ether_broker.name_hint import nearest
 from ether_broker.transport.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
 from ether_broker.transport.session import Session
+from ether_broker.transport.turns import InputQueue
 from ether_broker.wire.frame import Header, Kind, name_of, read_header
 
 __all__ = ["Administration"]
 
 
+_SCHEMAS: Final = 512
+"""Points of reading the schemas of one page of manifests, and what the last manifest is above them."""
 _RANGE: Final = 256 << 10
 """Bytes of a dead letter that one answer shows."""
 _DETAIL: Final = 1_000
@@ -145,8 +148,14 @@ class Administration:
         return page(self._rows(entry, params, lambda agent: _describe(agent, now, stalled)), params)
 
     def manifests(self, entry: Entry, params: dict[str, Any]) -> Payload:
-        """Every agent's manifest; those of the agents that are asked for as in `agents`."""
-        return page(self._rows(entry, params, _manifest), params)
+        """Every agent's manifest; those of the agents that are asked for as in `agents`.
+
+        A page ends, too, when reading its schemas has cost 512 points.
+        """
+        payer = entry.asking_session.input
+        most = payer.tag + _SCHEMAS
+        rows = self._rows(entry, params, lambda agent: _manifest(agent, payer))
+        return page(rows, params, is_over=lambda: payer.tag > most)
 
     def capabilities(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """What the next agents declare: `agent`, `capabilities`."""
@@ -282,8 +291,9 @@ def _capability(name: str) -> Capability:
     return Capability(name=name, idempotent=True)
 
 
-def _manifest(agent: Registration) -> dict[str, Any]:
+def _manifest(agent: Registration, payer: InputQueue[Session]) -> dict[str, Any]:
     """With the schemas that its node sent. Of one that leaves, or has not registered since a restart, none are kept."""
+    payer.spend(1 + reading(agent.packed))
     manifest = agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     said = read_map(agent.packed, MANIFEST).get("capabilities", ())
     for row, declared in zip(manifest.get("capabilities", ()), said, strict=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ether_broker.envelope.payload import Payload, pack
@@ -20,7 +20,10 @@ _EXAMINED: Final = 1_000
 Place = bytes | int | str
 
 
-def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, Any]) -> Payload:
+def page(
+    rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, Any], *,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Payload:  # fmt: skip
     """The next page of a list: its `items`, and `next`, which is to be `after` of the question for the one after it.
 
     Costs no more than the page, if the rows do not. A page may have no items and a `next` all the same; None ends the list.
@@ -28,6 +31,7 @@ def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, 
     Args:
         rows: behind `after`, made as they are asked for: (cursor, item); item None: skipped.
         params: of the question; `limit` is taken from it.
+        is_over: whether the page has cost enough, asked after each item.
 
     Raises:
         InvalidEnvelope: `limit` is no whole number, or 0.
@@ -46,6 +50,9 @@ def page(rows: Iterable[tuple[Place, dict[str, Any] | None]], params: dict[str, 
             items.append(packed)
         room -= len(packed)
         last = cursor
+        if items and is_over():
+            following = last
+            break
     head = pack({"next": following, "items": [None] * len(items)})
     return Payload(head[: len(head) - len(items)] + b"".join(items))
 

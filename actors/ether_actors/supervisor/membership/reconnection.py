@@ -103,7 +103,10 @@ class Reconnection:
             return []
         if self._until is None:
             self._until = now + self._reclaim
-        missing = [session for key, session in self._expected.items() if now >= self._later.get(key, self._until)]
+        missing = [
+            session for key, session in self._expected.items()
+            if now >= self._later.get(key, self._until) and not self._is_served(session)
+        ]  # fmt: skip
         unreturned = []
         for session in missing:
             del self._expected[session.digest]
@@ -112,6 +115,11 @@ class Reconnection:
             self._give_up(session)
             unreturned.append((session, was_back))
         return unreturned
+
+    def _is_served(self, before: Session) -> bool:
+        """Whether a node is back, and something waits for its turn that may be the registration of its agents."""
+        session = self._state.session_table.find(before.node)
+        return session is not None and session.digest == before.digest and session.input.is_served
 
     def _give_up(self, session: Session) -> None:
         """Let what waits for a node go on without it."""
