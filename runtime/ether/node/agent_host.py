@@ -6,7 +6,7 @@ broker ──► Node.received ──► take ──► Cell.post
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final
 
 from ether.node.connection.control_calls import ControlCalls, refusal
@@ -150,9 +150,9 @@ class AgentHost:
                 if reply.kind == Kind.ERROR:
                     raise refusal(reply.body, errors.UsageError)
 
-    def registrations(self) -> list[bytes]:
-        """REGISTER of every agent, for a broker that does not know them any more, and then which of them drain."""
-        present = [cell for cell in self.cells if cell.agent is not None]
+    def registrations(self, but: Container[str] = ()) -> list[bytes]:
+        """REGISTER of every agent but some, for a broker that does not know them any more, and then which of them drain."""
+        present = [cell for cell in self.cells if cell.agent is not None and cell.name not in but]
         draining = [_ALL] if self._session_state.is_draining else list(self._leaving)
         return [*(envelope for _, envelope in self._registrations(present)), *map(_drains, draining)]
 
@@ -263,7 +263,9 @@ class AgentHost:
         """
         self._responder.hand_back(cell.take_unstarted())
         if self._cells.get(cell.name.encode(), cell) is cell:  # else another has the name by now
-            self._tell_condition(cell, {"condition": "restarting" if comes_back else "gone", "reason": reason})
+            said: dict[str, object] = {"condition": "restarting" if comes_back else "gone", "reason": reason}
+            begun = [(request_id, work.header.attempt) for request_id, work in list(cell.works.items())]
+            self._tell_condition(cell, {**said, "begun": begun} if begun else said)
         self._sender.flush()
         cell.stop()
         for work in list(cell.works.values()):  # begun, and not to be begun again by who takes the name next
@@ -272,7 +274,7 @@ class AgentHost:
             del self._cells[cell.name.encode()]
             self._leaving.discard(cell.name.encode())
 
-    def _tell_condition(self, cell: Cell, body: dict[str, str]) -> None:
+    def _tell_condition(self, cell: Cell, body: Mapping[str, object]) -> None:
         self._sender.send(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
 
     def begin_leaving(self, cell: Cell) -> None:

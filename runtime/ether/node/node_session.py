@@ -26,7 +26,7 @@ from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_broker import errors
 from ether_broker.encoding.bounded import CONTROL, read_map
-from ether_broker.envelope.payload import pack
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.text import printable
@@ -209,7 +209,8 @@ class NodeSession:
     def _resume(self, left: list[bytes], ahead: float) -> list[bytes]:
         """What is said first to a broker that knows us: what we hold, who we are, what it may have missed.
 
-        In this order: it compares what an agent holds when that agent is registered.
+        In this order: it compares what an agent holds when that agent is registered. One that left is not registered before it
+        hears that: what it had begun was not begun by who has its name now.
 
         Args:
             left: what no session before acknowledged.
@@ -223,16 +224,23 @@ class NodeSession:
             for envelope in left
             if _is_kept(envelope) and (envelope[0] != Kind.DELEGATION or read_header(envelope).request_id in owed)
         ]  # what has ended here, refused while there was no journal or cancelled, must not be begun after all
+        left_agents = set[str]()
         for envelope in again:
             header = read_header(envelope)
+            name = header.source.decode()
             if header.kind == Kind.RESPONSE and header.status not in INTERIM:
-                holding.setdefault(header.source.decode(), {})[header.request_id] = header.attempt
+                holding.setdefault(name, {})[header.request_id] = header.attempt
+            elif header.kind == Kind.UNREGISTER and len(envelope) > header.body:
+                said = unpack(envelope[header.body :])
+                holding.setdefault(name, {}).update(said.get("begun", {}))
+                if said.get("condition") == "gone":
+                    left_agents.add(name)
         self._owed, self._ticks = awaiting, 0
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
             *_chunks({name: held for name, held in holding.items() if held}),
             self._registration(),
-            *self._agent_host.registrations(),
+            *self._agent_host.registrations(but=left_agents),
             *self._subscriptions.wishes(monitors=True),
             *again,
             *self._asked_before(left),

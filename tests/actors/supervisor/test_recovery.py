@@ -285,6 +285,21 @@ def test_a_node_has_the_time_to_come_back_though_nobody_was_let_in_for_long(monk
     assert asked.outcomes == [(Status.COMPLETED, "")]
 
 
+def test_what_an_agent_had_begun_that_its_node_does_not_hold_any_more_is_another_attempt():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("twice", to="a", timeout=600.0)
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+    del a.works[asked.number]
+
+    world.crash()
+    back(world, d, a)
+
+    assert asked.given == [1, 2]
+
+
 def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(monkeypatch: pytest.MonkeyPatch):
     # Given a node that is back, and whose frames wait behind those of very many others
     world = World()

@@ -166,7 +166,8 @@ class Reconnection:
     def _compare(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> None:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
 
-        What it holds goes on there. The rest never reached it: it waits again, in the order in which it came.
+        What it holds goes on there. The rest waits again, in the order in which it came. It never reached the node, unless it
+        was RUNNING: then an instance of the agent that is no more had begun it.
 
         Args:
             agent: registered again, its credit reset.
@@ -188,7 +189,7 @@ class Reconnection:
                 missing.append(entry)
         for entry in reversed(missing):
             was_running = entry.state is State.RUNNING
-            self._reassignment.reopen(entry, again=False)
+            self._reassignment.reopen(entry, again=was_running)
             if was_running:
                 self._reassignment.tell_reassigned(entry)
             entry.envelope = mark(entry.envelope, Flag.RESENT)

@@ -1,0 +1,61 @@
+"""What a node says first to a broker that was restarted."""
+
+from __future__ import annotations
+
+import threading
+
+from ether import Agent, Runtime, capability
+from ether.testing import ManualClock
+from ether.testing.simulator import World
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
+
+ID = bytes(range(16))
+
+
+class Slow(Agent):
+    begun = threading.Event()
+    may_end = threading.Event()
+
+    @capability("slow.do")
+    def do(self) -> None:
+        self.begun.set()
+        self.may_end.wait(20.0)
+
+
+def unregistering(body: dict[str, object]) -> bytes:
+    return pack_envelope(Kind.UNREGISTER, source=b"a", body=pack(body))
+
+
+def test_what_an_agent_had_begun_that_has_left_is_held_until_the_broker_has_heard_of_that():
+    """Else a broker would take it for not begun, as the next agent of this name knows nothing of it."""
+    node, _ = World(ManualClock(0.0)).join("n")
+    left = [
+        unregistering({"condition": "gone", "reason": "stopped", "begun": [(ID, 2)]}),
+        pack_envelope(Kind.REGISTER, request_id=ID, source=b"a", body=pack({})),
+    ]
+
+    first, *later = node._session._resume(left, 0.0)
+
+    header = read_header(first)
+    assert (header.kind, unpack(first[header.body :])) == (Kind.RESUME, {"holding": {"a": [[ID, 2]]}})
+    of_agent = [Kind(envelope[0]) for envelope in later if read_header(envelope).source == b"a"]
+    assert of_agent == [Kind.UNREGISTER, Kind.REGISTER]
+
+
+def test_an_agent_that_is_stopped_says_what_it_had_begun():
+    with Runtime() as bus:
+        bus.start(Slow, name="a")
+        handle = bus.delegate("slow.do")
+        assert Slow.begun.wait(10.0)
+        said: list[bytes] = []
+        sender = bus.node._sender
+        send, sender.send = sender.send, lambda envelope, **options: (said.append(envelope), send(envelope, **options))
+        bus.stop("a", timeout=0.0)
+        Slow.may_end.set()
+        handle.result()
+
+    (told,) = [
+        unpack(envelope[read_header(envelope).body :]) for envelope in said if len(envelope) > 60 and envelope[0] == 22
+    ]
+    assert told == {"condition": "gone", "reason": "stopped", "begun": [[handle.key, 1]]}
