@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ether_broker.encoding.bounded import MANIFEST, read
 from ether_broker.envelope.payload import pack
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.cost import DEAREST, PRICES, possible, reading
+from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES, possible, reading
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus
@@ -131,4 +131,5 @@ def test_no_register_costs_more_than_it_may(count: int, capabilities: int, text:
     peer.raw(join_frame([envelope]))
     bus.step()
 
-    assert peer.session.input.tag - before <= possible(envelope) + PRICES[Kind.REGISTER] + 1
+    seen = PRICES[Kind.REGISTER] + (len(envelope) >> PER_8_KIB) + 1
+    assert peer.session.input.tag - before <= possible(envelope) + seen
