@@ -37,10 +37,18 @@ _REGISTER: Final = int(Kind.REGISTER)
 _NAME: Final = b"name"
 _HEADER: Final = HEADER.size
 _PAGE: Final = 128
-"""A list that a question may be answered."""
+"""A list that a question is answered, or a part of an envelope."""
+_ANSWERED_MUCH: Final = frozenset(
+    BUS_PREFIX + name
+    for name in (
+        b"agents", b"manifests", b"capabilities", b"nodes", b"outcomes", b"dead-letters", b"dead-letter", b"leases",
+    )
+)  # fmt: skip
+"""Questions to the bus that are so; the others are work of the bus, such as the claim of a lease."""
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5
-"""Where the header has the lengths of two names."""
+_N_CAPABILITY: Final = 6
+"""Where the header has the lengths of the names."""
 PER_8_KIB: Final = 13
 """An envelope costs a point more for each 8 KiB: its size, shifted right by this."""
 
@@ -111,26 +119,26 @@ def possible(envelope: bytes) -> int:
     """Points that an envelope may turn out to cost, 2,048 at most; 0 for work, of which no body is read.
 
     A REGISTER says 64 agents of 8 capabilities in 315 bytes: without a source it is of several agents, 64 at most, and each
-    capability has a `name`. A question to the bus may be answered a list.
+    capability has a `name`. Many a question to the bus is answered a list.
     """
     size = len(envelope)
     if size < _HEADER:
         return 0
     kind = envelope[0]
-    if kind in _UNREAD or (kind == _DELEGATION and not envelope.startswith(BUS_PREFIX, _names_end(envelope))):
+    if kind in _UNREAD:
         return 0
+    is_work = kind == _DELEGATION
+    if is_work:
+        start = _HEADER + envelope[_N_SOURCE] + envelope[_N_TARGET]
+        if not envelope.startswith(BUS_PREFIX, start):
+            return 0
     points = reading(envelope) if size <= _LARGE else size >> _POSSIBLE_SHIFT
-    if kind == _DELEGATION:
-        points += _PAGE
+    if is_work:
+        points += _PAGE if envelope[start : start + envelope[_N_CAPABILITY]] in _ANSWERED_MUCH else 0
     elif kind == _REGISTER:
         agents = 1 if envelope[_N_SOURCE] else _MOST_AGENTS
         points += agents * AGENT + (agents + 1) * CAPABILITY * envelope.count(_NAME) + (size >> MANIFEST_SHIFT)
     return min(points, 2 * DEAREST)
-
-
-def _names_end(envelope: bytes) -> int:
-    """Where the capability begins, behind the two other names."""
-    return _HEADER + envelope[_N_SOURCE] + envelope[_N_TARGET]
 
 
 def reading(body: bytes) -> int:

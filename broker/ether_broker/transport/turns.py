@@ -10,8 +10,8 @@ costs much waits for the others and never the others for it: when n queues have 
 time: nothing is held back on an idle broker.
 
 An envelope that is read, such as a REGISTER, may cost many steps (`cost.possible`). Sessions whose next one may cost more than
-`DEAR` share the turns of one session, the cheapest first. So others wait for one such envelope at a time, however many send
-them.
+`DEAR` share the turns of one session, one envelope a turn, the cheapest first. So others wait for one such envelope at a time,
+however many send them; and each pays for its own.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Turns(Generic[_S]):
                         self.handled[queue.session] = queue.number
             left -= queue.tag - start
             if is_dear:
-                self._dear_turn.tag += queue.tag - start
+                self._dear_turn.tag += min(queue.tag - start, QUANTUM)  # each pays the rest itself
                 self._give_dear_turn()
             if queue.is_dear:
                 pass

@@ -300,6 +300,42 @@ def test_what_an_agent_had_begun_that_its_node_does_not_hold_any_more_is_another
     assert asked.given == [1, 2]
 
 
+def test_what_is_run_again_after_a_restart_has_no_sub_delegations_of_the_run_before():
+    world = World()
+    d, a, b = world.life("d"), world.life("na", "a"), world.life("nb", "b")
+    world.settle()
+    parent = d.ask("twice", to="a", timeout=600.0)
+    world.settle()
+    a.answer(parent.number, Status.ACCEPTED)
+    child = a.ask("once", to="b", source="a", parent=parent.number, timeout=600.0)
+    world.settle()
+    del a.works[parent.number]
+
+    world.crash()
+    back(world, d, a, b)
+
+    assert parent.given == [1, 2]
+    assert child.outcomes == [(Status.CANCELLED, "parent_ended")]
+
+
+def test_what_an_instance_had_begun_five_times_is_not_run_again_after_a_restart():
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("twice", to="a", timeout=600.0)
+    for _ in range(6):
+        world.settle()
+        if asked.outcomes:
+            break
+        a.answer(asked.number, Status.ACCEPTED)
+        world.settle()
+        del a.works[asked.number]
+        world.crash()
+        back(world, d, a)
+
+    assert asked.given == [1, 2, 3, 4, 5]
+    assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+
+
 def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(monkeypatch: pytest.MonkeyPatch):
     # Given a node that is back, and whose frames wait behind those of very many others
     world = World()
@@ -316,15 +352,20 @@ def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(monkeypat
     back(world, d)
     a.greet()
     a.is_mute = True
+    world.step()
+    session = world.supervisor.state.session_table.find("na")
+    assert session is not None
+    session.channel.received += 1
     monkeypatch.setattr(InputQueue, "is_served", True)
 
     # When the time is over in which it has to register its agents
     world.pass_time(2 * DEFAULT_TIMING.reclaim)
 
-    # Then it is waited for until nothing of it waits, whereas one that is not back has lost its work
+    # Then it is waited for until what had come by then is handled, whereas one that is not back has lost its work
     assert asked.outcomes == []
     assert of_absent.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
-    monkeypatch.undo()
+    session.channel.received += 1
+    session.handled += 1
     world.pass_time(1.0)
     assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
 

@@ -114,6 +114,13 @@ def test_a_question_may_be_answered_a_list():
     assert possible(envelope) >= 128
 
 
+def test_a_claim_of_a_lease_is_work_of_the_bus():
+    assert (
+        possible(pack_envelope(Kind.DELEGATION, source=b"a", capability=b"ether.lease", body=pack({"resource": "x"})))
+        < 8
+    )
+
+
 @given(
     count=st.sampled_from([0, 1, 2, 17, 64]), capabilities=st.integers(0, 24), text=st.sampled_from(["", "name", "x" * 3_000]),
     is_terse=st.booleans(),

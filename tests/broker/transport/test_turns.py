@@ -486,3 +486,25 @@ def test_whoever_waited_with_a_dear_envelope_is_owed_nothing_for_that(size: int)
 
     assert longest <= 42 * (2 * QUANTUM + DEAR)
     assert all(peer.session.input.tag for peer in others)
+
+
+def test_a_dear_envelope_waits_for_one_of_each_other_that_sends_such_and_a_turn_of_the_rest_between_two() -> None:
+    session_table, count = SessionTable(), 10
+    dear = [Peer(session_table, number) for number in range(count)]
+    busy = [Peer(session_table, 100 + number) for number in range(count)]
+    honest = Peer(session_table, 200)
+    for peer in dear:
+        peer.say((Kind.REGISTER, 1_000))
+    for peer in busy:
+        for _ in range(20):
+            peer.say(*[(Kind.DELEGATION, 0)] * 200)
+    honest.say((Kind.REGISTER, 1_000))
+
+    waited = 0
+    while honest.session.input.is_waiting:
+        for queue, envelope in session_table.turns.take():
+            if envelope[0] == Kind.REGISTER:
+                queue.spend(SPENT)
+            waited += PRICES[envelope[0]] + SPENT * (envelope[0] == Kind.REGISTER)
+
+    assert waited < 2 * (count + 1) * (SPENT + count * QUANTUM)

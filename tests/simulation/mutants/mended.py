@@ -13,7 +13,7 @@ from ether.node.node_session import NodeSession as SessionState
 from ether.testing import MemoryLink
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.reassignment import _EARLIER_RUN
+from ether_actors.supervisor.delegations.reassignment import EARLIER_RUN
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership.departures import Departures
@@ -238,7 +238,7 @@ def _mutant(
 
 def _keep_earlier_children(end_child: Any) -> Any:
     def mutated(self: Delivery, child: Any, message: str) -> None:
-        if message != _EARLIER_RUN:
+        if message != EARLIER_RUN:
             end_child(self, child, message)
 
     return mutated

@@ -21,7 +21,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.transport.cost import MOVED
 from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
-__all__ = ["MAX_ATTEMPTS", "Reassignment"]
+__all__ = ["EARLIER_RUN", "MAX_ATTEMPTS", "Reassignment"]
 
 MAX_ATTEMPTS: Final = 5
 """The largest number of runs of an idempotent delegation, which may be what kills its nodes: then the loss of a node
@@ -30,7 +30,8 @@ ends it."""
 MAX_RETURNS: Final = 16
 """How often a delegation is handed back before that ends it: two holders would pass it between them until its deadline."""
 _RETRY: Final = 1.0
-_EARLIER_RUN: Final = "The run that it was made for was lost with its node."
+EARLIER_RUN: Final = "The run that it was made for was lost with its node."
+"""Of a sub-delegation that is cancelled for that."""
 
 
 class Reassignment:
@@ -65,7 +66,7 @@ class Reassignment:
             for entry in reversed([entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]):
                 for child in list(entry.children or ()):
                     if not child.is_over:
-                        self._delivery.end_child(child, _EARLIER_RUN)
+                        self._delivery.end_child(child, EARLIER_RUN)
                         yield 1
                 if not _is_with(agent, entry):
                     continue  # it was made for another of them, or its deadline has passed meanwhile

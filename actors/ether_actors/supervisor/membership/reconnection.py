@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.reassignment import EARLIER_RUN, MAX_ATTEMPTS, Reassignment
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.registry.quota import check_held
 from ether_actors.supervisor.registry.registration import Registration
@@ -46,6 +46,8 @@ class Reconnection:
         """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
         """(deadline for a returned node to send RESUME, its earlier session)."""
+        self._received: dict[bytes, int] = {}
+        """The last frame that had come of a node when its time was over, by the digest of that."""
         self._looked_at = 0.0
         """When `unreturned` was asked last."""
         self._replay = replay
@@ -105,21 +107,24 @@ class Reconnection:
             self._until = now + self._reclaim
         missing = [
             session for key, session in self._expected.items()
-            if now >= self._later.get(key, self._until) and not self._is_served(session)
+            if now >= self._later.get(key, self._until) and not self._is_still_read(session)
         ]  # fmt: skip
         unreturned = []
         for session in missing:
             del self._expected[session.digest]
+            self._received.pop(session.digest, None)
             was_back = self._later.pop(session.digest, None) is not None
             session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             self._give_up(session)
             unreturned.append((session, was_back))
         return unreturned
 
-    def _is_served(self, before: Session) -> bool:
-        """Whether a node is back, and something waits for its turn that may be the registration of its agents."""
+    def _is_still_read(self, before: Session) -> bool:
+        """Whether a node is back and what it had sent when its time was over is not read yet: its agents may be in that."""
         session = self._state.session_table.find(before.node)
-        return session is not None and session.digest == before.digest and session.input.is_served
+        if session is None or session.digest != before.digest or not session.input.is_served:
+            return False
+        return session.handled < self._received.setdefault(before.digest, session.channel.received)
 
     def _give_up(self, session: Session) -> None:
         """Let what waits for a node go on without it."""
@@ -157,6 +162,7 @@ class Reconnection:
             if before.digest in self._expected:
                 self._later[before.digest] = self._state.now + self._reclaim
             if not before.agents:
+                self._received.pop(before.digest, None)
                 if self._expected.pop(before.digest, None) is not None:
                     self._back.append((self._state.now + self._reclaim, before))
                 self._later.pop(before.digest, None)
@@ -181,7 +187,7 @@ class Reconnection:
                 continue
             if held.get(entry.request_id) == entry.attempt:
                 agent.mailbox.take_credit()
-            elif entry.state is State.RUNNING and not entry.idempotent:
+            elif entry.state is State.RUNNING and not (entry.idempotent and entry.attempt < MAX_ATTEMPTS):
                 entry.holds_credit = False
                 message = f"{agent.manifest.agent} had begun and its node knows nothing of it: it may be done in part."
                 self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
@@ -189,6 +195,8 @@ class Reconnection:
                 missing.append(entry)
         for entry in reversed(missing):
             was_running = entry.state is State.RUNNING
+            for child in list(entry.children or ()) if was_running else ():
+                self._delivery.end_child(child, EARLIER_RUN)
             self._reassignment.reopen(entry, again=was_running)
             if was_running:
                 self._reassignment.tell_reassigned(entry)
