@@ -413,7 +413,7 @@ class Cell:
             if not task.is_bound:
                 elapsed = task.close()
                 self._forget(work)
-                more = not self._dispatcher.is_idle() or bool(self.inbox.messages)
+                more = bool(self._dispatcher.backlog() or self.inbox.messages)
                 self._services.complete(work, data, elapsed, more=more)
                 return
             value = task.respond(data=Payload(data))

@@ -16,8 +16,8 @@ __all__ = ["Dispatcher", "LoopDispatcher"]
 class Dispatcher(Protocol):
     """The interface of what runs an agent's turns."""
 
-    def is_idle(self) -> bool:
-        """Whether no call waits whose answer could go out together with the caller's."""
+    def backlog(self) -> int:
+        """How many calls wait; their answers could go out together with the caller's."""
 
     @property
     def room(self) -> Room:
@@ -36,9 +36,9 @@ class LoopDispatcher:
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
 
-    def is_idle(self) -> bool:
+    def backlog(self) -> int:
         """Not known of a loop."""
-        return True
+        return 0
 
     @property
     def room(self) -> Room:

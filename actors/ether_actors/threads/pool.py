@@ -13,8 +13,8 @@ import itertools
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
 from typing import Final
 
 __all__ = ["Pool", "Room", "this_thread"]
@@ -66,9 +66,12 @@ class Pool:
     def __init__(self, size: int = 4, name: str = "ether-pool") -> None:
         self.size = size
         self._name = name
-        self._ready: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.is_idle: Callable[[], bool] = self._ready.empty
-        """Whether no call waits for a thread."""
+        self._ready: deque[Callable[[], None] | None] = deque()
+        self.backlog: Callable[[], int] = self._ready.__len__
+        """How many calls wait for a thread."""
+        self._parked: list[threading.Lock] = []
+        """The locks that idle threads wait for, the one that was busy last at the end: it is woken first, as its core and its
+        memory are still warm, and no other wakes for nothing."""
         self._waiting_for_room: dict[Callable[[], None], None] = {}
         """What is to be called when there is room for all, oldest first."""
         self._lock = threading.Lock()
@@ -102,8 +105,14 @@ class Pool:
 
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
-        self._ready.put(call)
-        if len(self._threads) - self._waiting < self.size:
+        self._ready.append(call)
+        try:
+            parked = self._parked.pop() if self._parked else None
+        except IndexError:  # another call has just woken it
+            parked = None
+        if parked is not None:
+            parked.release()
+        elif len(self._threads) - self._waiting < self.size:
             with self._lock:
                 self._grow()
 
@@ -140,9 +149,17 @@ class Pool:
 
     def _run(self) -> None:
         this_thread.waits = self.blocking
-        get = self._ready.get
+        ready, lock = self._ready, threading.Lock()
+        lock.acquire()
         while True:
-            call = get()
+            if not ready:  # parked first, and looked again: `submit` adds first, and wakes then
+                self._parked.append(lock)
+                if not ready or not self._is_unparked(lock):
+                    lock.acquire()
+            try:
+                call = ready.popleft()
+            except IndexError:  # a thread that was busy took it
+                continue
             if call is None:
                 break
             try:
@@ -152,11 +169,19 @@ class Pool:
             self._done += 1
             if self._waiting_for_room:
                 self._wake()
-            is_needed = self._relief and not self._ready.empty()
+            is_needed = self._relief and bool(self._ready)
             if not is_needed and len(self._threads) - self._waiting > self.size and self._leave():
                 return
         with self._lock:
             self._threads.discard(threading.current_thread())
+
+    def _is_unparked(self, lock: threading.Lock) -> bool:
+        """Take a thread's lock back; False if `submit` has taken it, and wakes the thread."""
+        try:
+            self._parked.remove(lock)
+        except ValueError:
+            return False
+        return True
 
     def _leave(self) -> bool:
         with self._lock:
@@ -179,7 +204,7 @@ class Pool:
         """Say that the calling thread of the pool waits, so that another may take its place meanwhile."""
         with self._lock:
             self._waiting += 1
-            if not self._ready.empty():
+            if self._ready:
                 self._grow()
         try:
             yield
@@ -205,7 +230,7 @@ class Pool:
             is_stuck = done == 0
             is_slow = done < _QUICK * running and computed - self._computed < _IDLE
             self._seen, self._computed = self._done, computed
-            lacking = self._ready.qsize()
+            lacking = len(self._ready)
             if not is_stuck and not (is_slow and lacking):
                 self._relief = 0
                 return
@@ -237,8 +262,10 @@ class Pool:
             self._closed = True
             self._waiting_for_room.clear()
             threads = list(self._threads)
-        for _ in threads:
-            self._ready.put(None)
+        self._ready.extend(itertools.repeat(None, len(threads)))
+        for lock in self._parked[::-1]:
+            if self._is_unparked(lock):
+                lock.release()
         end = time.monotonic() + timeout
         for thread in threads:
             if thread is not threading.current_thread():

@@ -332,7 +332,7 @@ def test_while_the_process_is_idle_and_calls_wait_twice_as_many_threads_come_eac
         pool._done += 1  # something ends in each tenth of a second
         pool.relieve()
         counts.append(pool.threads)
-        wait_until(lambda: pool._ready.qsize() == 42 - pool.threads)
+        wait_until(lambda: pool.backlog() == 42 - pool.threads)
 
     assert counts == [3, 5, 9, 17, 33, 42]
     for _ in range(40):

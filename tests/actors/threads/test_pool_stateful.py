@@ -89,7 +89,7 @@ class PoolMachine(RuleBasedStateMachine):
     @rule()
     def relieve(self) -> None:
         # What was just let in is not stuck because the machine has not run its thread yet.
-        wait_until(lambda: self.pool.is_idle() or len(self.runs) >= self.pool.size)
+        wait_until(lambda: not self.pool.backlog() or len(self.runs) >= self.pool.size)
         self.pool.relieve()
 
     @invariant()
