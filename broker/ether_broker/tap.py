@@ -13,8 +13,8 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
 
 from ether_broker.errors import MalformedFrame
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES, ObserverCursor
@@ -36,7 +36,9 @@ class Batch(NamedTuple):
     size: int
 
 
-_first: Final = attrgetter("first")
+_Stored: TypeAlias = tuple[int, float, tuple[bytes, ...], int]
+"""A batch in the ring, with the fields of `Batch`: a plain tuple of plain values, which the garbage collector lets be."""
+_first: Final = itemgetter(0)
 
 
 class Tap:
@@ -49,7 +51,7 @@ class Tap:
     """
 
     def __init__(self, *, count: int = 65_536, size: int = 64 << 20, start: int = 1) -> None:
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[_Stored] = deque()
         self._count = count
         self._size = size
         self._bytes = 0
@@ -59,7 +61,7 @@ class Tap:
     @property
     def first(self) -> int:
         """The lowest number that is still in the ring; `next` when it is empty."""
-        return self._batches[0].first if self._batches else self.next
+        return self._batches[0][0] if self._batches else self.next
 
     def append(self, envelopes: Sequence[bytes], now: float) -> None:
         """Number the envelopes of one step; many bytes become several batches, each of which fits into a frame."""
@@ -69,11 +71,11 @@ class Tap:
             self.append(envelopes[:middle], now)
             self.append(envelopes[middle:], now)
             return
-        self._batches.append(Batch(self.next, now, envelopes, size))
+        self._batches.append((self.next, now, tuple(envelopes), size))
         self.next += len(envelopes)
         self._bytes += size
-        while len(self._batches) > 1 and (self.next - self._batches[0].first > self._count or self._bytes > self._size):
-            self._bytes -= self._batches.popleft().size
+        while len(self._batches) > 1 and (self.next - self._batches[0][0] > self._count or self._bytes > self._size):
+            self._bytes -= self._batches.popleft()[3]
 
     def read(
         self,
@@ -96,7 +98,7 @@ class Tap:
         if batch is None:
             cursor.position = max(cursor.position, self.first)
             index = self._index(cursor.position)
-            batch = self._batches[index]
+            batch = Batch(*self._batches[index])
         first = cursor.position = max(cursor.position, batch.first)
         while True:
             skip = max(0, cursor.position - batch.first)
@@ -110,7 +112,7 @@ class Tap:
             if envelopes or index is None or following >= min(self.next, first + BATCH):
                 break
             index += 1
-            batch = self._batches[index]  # one answer for all those of which it wants nothing
+            batch = Batch(*self._batches[index])  # one answer for all those of which it wants nothing
         if batch.first > first:
             numbers = [number + batch.first - first for number in numbers]
         count = len(envelopes)
@@ -124,14 +126,14 @@ class Tap:
         """The envelope of that number; None when it has left the ring, or has not passed yet."""
         if not self.first <= number < self.next:
             return None
-        batch = self._batches[self._index(number)]
-        return batch.envelopes[number - batch.first]
+        first, _, envelopes, _ = self._batches[self._index(number)]
+        return envelopes[number - first]
 
     def _index(self, number: int) -> int:
         """Where the batch is that has a number, from the end if it is near."""
         near = min(len(self._batches), 2 * OBSERVER_WINDOW_BATCHES)
         for back in range(1, near + 1):  # the middle of a deque is far away
-            if number >= self._batches[-back].first:
+            if number >= self._batches[-back][0]:
                 return -back
         return bisect_right(self._batches, number, key=_first) - 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 
 import pytest
 from hypothesis import given, settings
@@ -194,7 +195,7 @@ class Ring(RuleBasedStateMachine):
         tap = self.tap
         assert tap.next == len(self.passed) + 1
         kept = self.passed[tap.first - 1 :]
-        newest = len(tap._batches[-1].envelopes) if tap._batches else 0
+        newest = len(tap._batches[-1][2]) if tap._batches else 0
         assert len(kept) <= max(self.count, newest)
         assert sum(map(len, kept)) <= self.size or len(kept) == newest
         assert all(len(cursor.unacknowledged) <= OBSERVER_WINDOW_BATCHES for cursor, _ in self.observers)
@@ -208,3 +209,13 @@ class Ring(RuleBasedStateMachine):
 
 TestRing = Ring.TestCase
 TestRing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_the_garbage_collector_lets_the_ring_be() -> None:
+    tap = Tap()
+    for number in range(1_000):
+        tap.append([b"x|%d" % number, b"y|%d" % number], float(number))
+    for _ in range(2):  # first the envelopes, and then what holds them
+        gc.collect()
+
+    assert not any(gc.is_tracked(batch) or gc.is_tracked(batch[2]) for batch in tap._batches)
