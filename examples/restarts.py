@@ -35,6 +35,11 @@ class Cache(Agent):
         """Begin empty."""
         life.append("cache started")
 
+    @capability("cache.size")
+    def size(self) -> int:
+        """Tell how much it knows."""
+        return 0
+
 
 if __name__ == "__main__":
     children = (ChildSpec("store", Store), ChildSpec("cache", Cache))
@@ -44,4 +49,5 @@ if __name__ == "__main__":
         crash, work = bus.delegate("store.read", {"broken": True}), bus.delegate("store.read")
         print(crash.result().explain())
         print(work.result().status, work.result().data)
+        bus.delegate("cache.size").result()  # it is back, too
         print(life)

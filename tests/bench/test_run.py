@@ -26,7 +26,19 @@ TINY = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    ["pipelined", "bytes", "serial", "registered", "agents", "crowd", "durable", "curve", "recovery", "failover"],
+    [
+        "pipelined",
+        "bytes",
+        "serial",
+        "registered",
+        "agents",
+        "crowd",
+        "embedded",
+        "durable",
+        "curve",
+        "recovery",
+        "failover",
+    ],
 )
 def test_a_case_measures_all_its_contenders(case: str) -> None:
     report = main.run([case], BenchSettings(**TINY))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import inspect
 import logging
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,6 +24,7 @@ from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
 from ether_actors.task.task import NOT_YOURS, Task, TaskServices
 from ether_actors.task.work_item import Work
+from ether_actors.threads.latch import Waitable
 from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID
@@ -72,7 +72,7 @@ class CellServices(TaskServices, Protocol):
     def flush(self) -> None:
         """Send what has been kept back."""
 
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+    def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
 
     def crashed(self, cell: Cell, error: BaseException) -> None:

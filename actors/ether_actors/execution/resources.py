@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import ClassVar, TypeVar
@@ -12,6 +11,7 @@ from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle
 from ether_actors.threads.event_loop import EventLoop
+from ether_actors.threads.latch import Waitable
 from ether_actors.threads.pool import Pool, this_thread
 from ether_broker.clock import Clock
 from ether_broker.envelope.ids import new_id, to_text
@@ -70,7 +70,7 @@ class Resources:
         """Where an observer is to run."""
         return ObserverThread(observer, acknowledge)
 
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+    def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""
         with this_thread.waits():
             return event.wait(timeout)

@@ -41,6 +41,7 @@ from ether_actors.restarts.events import (
 from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
+from ether_actors.threads.latch import Waitable
 from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest
 
@@ -61,7 +62,7 @@ class SupervisionHost(Protocol):
     def run(self, call: Callable[[], None]) -> None:
         """Run a callable in the pool."""
 
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+    def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
 
     def call_at(self, at: float, call: Callable[[], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -12,6 +11,7 @@ from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ether_actors.threads.latch import Latch, Waitable
 from ether_broker.encoding.bounded import possible_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
@@ -58,7 +58,7 @@ class HandleHost(Protocol):
     def check_may_wait(self) -> None:
         """Raise UsageError if the calling thread must not wait."""
 
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+    def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
 
     def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:
@@ -116,7 +116,7 @@ class Handle:
         self._header: Header | None = None
         self._envelope = b""
         self._response: Response | None = None
-        self._waiter: threading.Event | None = None
+        self._waiter: Latch | None = None
         self._callbacks: list[Callable[[Handle], None]] | None = None
         self._listeners: list[Callable[[_Update | None], None]] | None = None
         self._updates: deque[_Update] | None = None
@@ -164,7 +164,7 @@ class Handle:
             owner.check_may_wait()
             owner.flush()
             with owner.lock:
-                waiter = self._waiter = self._waiter or threading.Event()
+                waiter = self._waiter = self._waiter or Latch()
                 if self._done:
                     waiter.set()
             if not owner.wait(waiter, patience):

@@ -92,10 +92,11 @@ class Channel:
 
         Set `sent` to `last` when the socket has taken it.
         """
-        self.last = number = self.last + 1
+        number = self.last + 1
         self.told = committed = self.committed
         frame, size = take_frame(waiting, self.session, number, committed)
         self._retained.append((number, frame))
+        self.last = number  # last: if a signal's handler raises before, no number is missing for ever
         self.packed_bytes += len(frame)
         return frame, size
 

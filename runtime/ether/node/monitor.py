@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ether_actors.threads.latch import Latch, Waitable
+
 __all__ = ["Monitor"]
 
 
@@ -26,7 +28,7 @@ class Monitor:
     """
 
     def __init__(
-        self, target: str, wait: Callable[[threading.Event, float | None], bool] = threading.Event.wait,
+        self, target: str, wait: Callable[[Waitable, float | None], bool] = lambda fired, timeout: fired.wait(timeout),
         take_back: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.target = target
@@ -38,7 +40,7 @@ class Monitor:
         """
         self._wait = wait
         self._take_back = take_back
-        self._fired = threading.Event()
+        self._fired = Latch()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Monitor], None]] = []
 

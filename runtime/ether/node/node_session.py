@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,6 +23,7 @@ from ether.node.subscriptions import Subscriptions
 from ether.version import __version__
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
+from ether_actors.threads.latch import Latch
 from ether_broker import errors
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.payload import pack, unpack
@@ -78,7 +78,7 @@ class NodeSession:
         self._subscriptions = subscriptions
         self._outgoing = outgoing
         self._control_calls = control_calls
-        self._farewell = threading.Event()
+        self._farewell = Latch()
         self._owed: list[bytes] = []
         self._ticks = 0
         """Since the session began; they pass only while this process runs."""

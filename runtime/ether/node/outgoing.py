@@ -15,6 +15,7 @@ from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
+from ether_actors.threads.latch import Waitable
 from ether_broker import errors
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
 from ether_broker.envelope.payload import EMPTY, pack
@@ -68,7 +69,7 @@ class OutgoingDelegations:
     ) -> None:  # fmt: skip
         self.lock: threading.RLock = threading.RLock()  # a handle that follows another takes it while the other has it
         self.resources = resources
-        self.wait: Callable[[threading.Event, float | None], bool] = resources.wait
+        self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.take: Callable[[SimpleQueue[Any], float | None], Any] = resources.take
         self.flush: Callable[[], None] = sender.flush
         self._name = name

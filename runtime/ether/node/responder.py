@@ -19,6 +19,7 @@ from ether_actors.task.handle import Handle
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
+from ether_actors.threads.latch import Waitable
 from ether_broker import errors
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
@@ -56,7 +57,7 @@ class Responder:
         self.loop: EventLoop = resources.loop
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
         self.flush: Callable[[], None] = sender.flush
-        self.wait: Callable[[threading.Event, float | None], bool] = resources.wait
+        self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.monotonic: Callable[[], float] = resources.monotonic
         self.wall: Callable[[], float] = resources.wall
         self.new_id: Callable[[], str] = resources.new_id

@@ -17,6 +17,7 @@ from ether.text_io.warning import warn_unread
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
+from ether_actors.threads.latch import Waitable
 from ether_broker import errors
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class AgentSupervision:
         self.random: random.Random = resources.random
         self.monotonic: Callable[[], float] = resources.monotonic
         self.run: Callable[[Callable[[], None]], None] = resources.run
-        self.wait: Callable[[threading.Event, float | None], bool] = resources.wait
+        self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.call_at: Callable[[float, Callable[[], None]], None] = timers.add
         self.make_cell: Callable[[str, Callable[[], Any], type[Agent] | None], Cell] = agent_host.make_cell
         self.announce: Callable[[Cell], BaseException | None] = agent_host.announce

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from queue import Empty, SimpleQueue
@@ -17,6 +16,7 @@ from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle, Stream
+from ether_actors.threads.latch import Waitable
 from ether_actors.threads.pool import Pool
 from ether_broker.clock import ManualClock
 from ether_broker.envelope.response import Response
@@ -163,7 +163,7 @@ class InlineResources(Resources):
         """A place where the world lets it see."""
         return _InlineObserving(observer, acknowledge, self._world)
 
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+    def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Let the bus move until an event is set; see `World.wait`."""
         return event.is_set() or self._world.wait(event.is_set, timeout)
 

@@ -193,13 +193,11 @@ class ZmqLink:
         """Send what waits, first what the socket had no room for; another thread that sends at the moment takes it along."""
         waiting, aside = self._waiting, self._aside
         while (waiting or aside or self._channel.sent < self._channel.last) and not self._closing:
-            if not self._lock.acquire(blocking=False):
+            if self._lock.locked():
                 return
-            try:
+            with self._lock:  # which a signal's handler that raises does not leave held, as it may an acquire()
                 if not self._send_waiting():
                     return
-            finally:
-                self._lock.release()
 
     def _send_waiting(self) -> bool:
         """Send what waits, under the lock; whether the socket had room for all of it, and a session has begun."""

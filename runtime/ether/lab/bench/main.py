@@ -11,6 +11,7 @@ from typing import Any, Final
 from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
 from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
+from ether.lab.bench.embedded import embedded
 from ether.lab.bench.idle import agents, crowd, idle
 from ether.lab.bench.imports import imports
 from ether.lab.bench.recovery import failover, recovery
@@ -24,7 +25,7 @@ __all__ = ["CASES", "run"]
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, agents, crowd, imports, idle, recovery, failover,
+        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover,
     )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""

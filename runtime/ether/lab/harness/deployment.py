@@ -23,6 +23,7 @@ SYSTEMS: Final = {
     "idle": ("broker", "host"),
     "filling": ("broker", "worker", "client", "host"),
     "crowd": ("crowd",),
+    "one-process": ("one-process",),
     "restart": ("restarter",),
     "kill": ("killer",),
     "soak": ("observer", "laggard", "delegator"),

@@ -35,6 +35,7 @@ ROLES: Final = {
     "client": ("ether.lab.bench.roles.node", "Client"),
     "delegator": ("ether.lab.bench.roles.constant_rate_client", "ConstantRateClient"),
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
+    "one-process": ("ether.lab.bench.roles.one_process", "OneProcess"),
     "restarter": ("ether.lab.bench.roles.broker", "Restarter"),
     "killer": ("ether.lab.bench.roles.process_killer", "ProcessKiller"),
 }

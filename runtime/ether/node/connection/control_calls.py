@@ -7,13 +7,13 @@ That the broker does not know the session is no answer: the session starts again
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any, Final
 
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
+from ether_actors.threads.latch import Latch
 from ether_broker import errors
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import new_id
@@ -42,7 +42,7 @@ class Reply:
     def __init__(self, envelope: bytes) -> None:
         self.envelope: bytes = envelope
         """What was asked."""
-        self.event: threading.Event = threading.Event()
+        self.event: Latch = Latch()
         """Set when the answer is there."""
         self.kind: int = 0
         self.body: dict[str, Any] = {}

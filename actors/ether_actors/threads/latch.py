@@ -1,0 +1,67 @@
+"""A flag that is set once, and waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import Final, Protocol
+
+__all__ = ["Latch", "Waitable"]
+
+_SLICE: Final = 1.0
+"""Seconds after which a wait looks again: another that was interrupted may not have passed on that the latch is set."""
+
+
+class Waitable(Protocol):
+    """The interface of what can be waited for: a `Latch`, or a `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+
+    def wait(self, timeout: float | None = None, /) -> bool:
+        """Wait until it is set, `timeout` seconds at most; returns whether it is."""
+
+
+class Latch:
+    """A flag that is set once, and waited for in any thread.
+
+    As a `threading.Event`, but `set` never waits. An Event has a lock that a wait may leave held, if the handler of a signal
+    raises in the middle of it, as Ctrl-C's does: then whoever sets it waits for ever.
+    """
+
+    __slots__ = ("_closed", "_is_set")
+
+    def __init__(self) -> None:
+        self._closed = threading.Lock()
+        self._closed.acquire()
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it, and let all go on that wait for it; again has no effect."""
+        if not self._is_set:
+            self._is_set = True
+            with contextlib.suppress(RuntimeError):  # another thread has just done so
+                self._closed.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, `timeout` seconds at most; returns whether it is."""
+        closed = self._closed
+        if timeout is None or timeout > _SLICE:
+            return self._wait_long(timeout)
+        if not self._is_set and closed.acquire(timeout=max(0.0, timeout)):
+            closed.release()  # the next who waits goes on
+        return self._is_set
+
+    def _wait_long(self, timeout: float | None) -> bool:
+        end = None if timeout is None else time.monotonic() + timeout
+        left = _SLICE
+        while not self._is_set and left > 0.0:
+            if self._closed.acquire(timeout=left):
+                self._closed.release()
+            left = _SLICE if end is None else min(_SLICE, end - time.monotonic())
+        return self._is_set

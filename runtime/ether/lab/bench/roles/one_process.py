@@ -1,0 +1,83 @@
+"""A bus within one process, and a pykka actor of the same process that does the same work."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import pykka
+
+from ether.lab.harness.role import CHUNK, Info, Role, serial
+from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
+from ether.runtime import Runtime
+from ether_actors.observers.observer import Observer
+
+__all__ = ["OneProcess"]
+
+_WARM: Final = 200
+"""Round trips before any is timed."""
+
+
+class _Echo(pykka.ThreadingActor):
+    """Returns what it is asked."""
+
+    def on_receive(self, message: Any) -> Any:
+        return message
+
+
+class OneProcess(Role):
+    """A bus within one process beside an actor of pykka's."""
+
+    def start(self) -> Info:
+        """Start a bus, one with a journal and an observer, and an actor."""
+        folder = self.enter_context(TemporaryDirectory(prefix="ether-bench-"))
+        plain = self.enter_context(Runtime())
+        durable = self.enter_context(Runtime(journal=Path(folder) / "journal.db"))
+        durable.observe(Observer())
+        for bus in (plain, durable):
+            bus.start(EchoAgent)
+        actor = _Echo.start()
+        self.callback(actor.stop)
+        self._thread = self.enter_context(ThreadPoolExecutor(1, "bench"))
+        body = body_of(OPAQUE)
+        name = capability_of(OPAQUE)
+        self._one: dict[str, Callable[[], Any]] = {
+            "pykka": lambda: actor.ask(body),
+            "ether": lambda: plain.delegate(name, body).result().data,
+            "durable": lambda: durable.delegate(name, body).result().data,
+        }
+        self._begin: dict[str, Callable[[], Callable[[], Any]]] = {
+            "pykka": lambda: actor.ask(body, block=False).get,
+            "ether": lambda: plain.delegate(name, body).result,
+        }
+        for one in self._one.values():
+            for _ in range(_WARM):
+                one()
+        return {}
+
+    def measure(self, contender: str, window: int, seconds: float) -> Info:
+        """Make round trips for that many seconds: one after the other, or so many at a time."""
+        one = self._one[contender]
+        if window == 1:
+            return self._thread.submit(serial, one, seconds).result()
+        return self._thread.submit(_pipelined, self._begin[contender], window, seconds).result()
+
+
+def _pipelined(begin: Callable[[], Callable[[], Any]], window: int, seconds: float) -> Info:
+    """Keep so many open, and wait for the oldest."""
+    open_: deque[Callable[[], Any]] = deque(begin() for _ in range(window))
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for _ in range(CHUNK):
+            open_.popleft()()
+            open_.append(begin())
+        count += CHUNK
+    taken = time.perf_counter() - start
+    for end in open_:
+        end()
+    return {"count": count, "seconds": taken}
