@@ -158,7 +158,7 @@ class Handle:
             WaitTimeout: no outcome after `timeout` seconds; the delegation continues, and `result` may be called again.
             UsageError: `timeout` is no number.
         """
-        patience = _patience(timeout)
+        patience = None if timeout is None else _patience(timeout)
         if not self._done:
             owner = self._owner
             owner.check_may_wait()

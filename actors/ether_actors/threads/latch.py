@@ -50,18 +50,10 @@ class Latch:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, `timeout` seconds at most; returns whether it is."""
-        closed = self._closed
-        if timeout is None or timeout > _SLICE:
-            return self._wait_long(timeout)
-        if not self._is_set and closed.acquire(timeout=max(0.0, timeout)):
-            closed.release()  # the next who waits goes on
-        return self._is_set
-
-    def _wait_long(self, timeout: float | None) -> bool:
-        end = None if timeout is None else time.monotonic() + timeout
-        left = _SLICE
+        closed, end = self._closed, None if timeout is None else time.monotonic() + timeout
+        left = _SLICE if timeout is None else min(_SLICE, timeout)
         while not self._is_set and left > 0.0:
-            if self._closed.acquire(timeout=left):
-                self._closed.release()
+            if closed.acquire(timeout=left):
+                closed.release()  # the next who waits goes on
             left = _SLICE if end is None else min(_SLICE, end - time.monotonic())
         return self._is_set

@@ -174,7 +174,8 @@ class ZmqLink:
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """Send now, or with what follows; see `Link.send`."""
-        if is_new and self.is_full:
+        channel = self._channel  # `is_full`, without a call for each delegation
+        if is_new and self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes > self.backlog:
             raise MailboxFull(REFUSED)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
