@@ -37,7 +37,8 @@ class Batch(NamedTuple):
 
 
 _Stored: TypeAlias = tuple[int, float, tuple[bytes, ...], int]
-"""A batch in the ring, with the fields of `Batch`: a plain tuple of plain values, which the garbage collector lets be."""
+"""A batch in the ring, with the fields of `Batch`: a plain tuple of plain values, which the garbage
+collector lets be after it has seen it twice."""
 _first: Final = itemgetter(0)
 
 

@@ -54,6 +54,7 @@ class Latch:
         left = _SLICE if timeout is None else min(_SLICE, timeout)
         while not self._is_set and left > 0.0:
             if closed.acquire(timeout=left):
-                closed.release()  # the next who waits goes on
+                with contextlib.suppress(RuntimeError):  # of two that set it at once, one has just done so
+                    closed.release()  # the next who waits goes on
             left = _SLICE if end is None else min(_SLICE, end - time.monotonic())
         return self._is_set

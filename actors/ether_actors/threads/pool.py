@@ -29,6 +29,8 @@ _IDLE: Final = 0.05
 """Seconds of computing between two calls of `relieve` below which the process counts as idle."""
 _QUICK: Final = 4
 """Calls of each thread between two calls of `relieve` from which on they get on: 25 ms each."""
+_LOOK_AGAIN: Final = 30.0
+"""Seconds after which an idle thread looks whether it was forgotten."""
 _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
 _numbers = itertools.count(1)
@@ -147,7 +149,7 @@ class Pool:
         self._most = most
         self._many = self._bound = min(MANY_THREADS_WAITING, most)
 
-    def _run(self) -> None:
+    def _run(self) -> None:  # noqa: C901  no call for each turn
         this_thread.waits = self.blocking
         ready, lock = self._ready, threading.Lock()
         lock.acquire()
@@ -155,7 +157,9 @@ class Pool:
             if not ready:  # parked first, and looked again: `submit` adds first, and wakes then
                 self._parked.append(lock)
                 if not ready or not self._is_unparked(lock):
-                    lock.acquire()
+                    while not lock.acquire(timeout=_LOOK_AGAIN):
+                        if lock not in self._parked:  # who took it out was interrupted before waking it, as by Ctrl-C
+                            break
             try:
                 call = ready.popleft()
             except IndexError:  # a thread that was busy took it

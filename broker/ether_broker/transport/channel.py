@@ -23,11 +23,11 @@ from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.wire.frame import (
     Kind,
     join_frame,
+    make_next,
     pack_envelope,
     read_envelopes,
     read_frame,
     read_preamble,
-    take_frame,
 )
 
 __all__ = ["UNTOLD", "Channel", "receive"]
@@ -94,9 +94,13 @@ class Channel:
         """
         number = self.last + 1
         self.told = committed = self.committed
-        frame, size = take_frame(waiting, self.session, number, committed)
+        frame, size, count = make_next(waiting, self.session, number, committed)
+        self.last = (
+            number  # if a signal's handler raises here, or before, nothing is lost, and something said twice at worst
+        )
         self._retained.append((number, frame))
-        self.last = number  # last: if a signal's handler raises before, no number is missing for ever
+        for _ in range(count):
+            waiting.popleft()
         self.packed_bytes += len(frame)
         return frame, size
 

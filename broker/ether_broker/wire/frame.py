@@ -39,6 +39,7 @@ __all__ = [
     "Kind",
     "folded_of",
     "join_frame",
+    "make_next",
     "mark",
     "name_of",
     "pack_envelope",
@@ -49,7 +50,6 @@ __all__ = [
     "read_number",
     "read_preamble",
     "rehead",
-    "take_frame",
 ]
 
 PREAMBLE: Final = struct.Struct(">4sBBHQQQ")
@@ -289,19 +289,18 @@ def read_lengths(data: bytes, offset: int, count: int) -> tuple[int, ...]:
     return struct.unpack_from(f">{count}I", data, offset)
 
 
-def take_frame(waiting: deque[bytes], session: int, number: int, acknowledged: int) -> tuple[bytes, int]:
-    """Take from the front what rides in one frame; returns the frame and the bytes of its envelopes."""
+def make_next(waiting: deque[bytes], session: int, number: int, acknowledged: int) -> tuple[bytes, int, int]:
+    """Make a frame of what stands first and rides in one: the frame, the bytes of its envelopes, and how many they are."""
     if len(waiting) == 1:
-        envelope = waiting.popleft()
+        envelope = waiting[0]
         size = len(envelope)
         head = _ALONE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, 1, session, number, acknowledged, size)
-        return head + envelope, size
-    envelopes = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
+        return head + envelope, size, 1
+    envelopes = [waiting[place] for place in range(min(BATCH, len(waiting)))]  # others may add meanwhile
     size = sum(map(len, envelopes))
     while size > MAX_FRAME_BYTES and len(envelopes) > 1:
-        waiting.appendleft(envelopes.pop())
-        size -= len(waiting[0])
-    return join_frame(envelopes, session, number, acknowledged), size
+        size -= len(envelopes.pop())
+    return join_frame(envelopes, session, number, acknowledged), size, len(envelopes)
 
 
 def read_preamble(frame: bytes) -> tuple[int, int, int]:

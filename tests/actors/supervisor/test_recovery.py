@@ -318,6 +318,34 @@ def test_what_is_run_again_after_a_restart_has_no_sub_delegations_of_the_run_bef
     assert child.outcomes == [(Status.CANCELLED, "parent_ended")]
 
 
+def test_what_is_run_again_after_a_restart_had_a_claim_that_ends_with_the_lease_of_a_sub_delegation():
+    # Given a delegation that waits for a lease, which a sub-delegation of it has
+    world = World()
+    d, a, b = world.life("d"), world.life("na", "a"), world.life("nb", "b")
+    world.settle()
+    parent, other = d.ask("twice", to="a", timeout=600.0), d.ask("twice", to="a", timeout=600.0)
+    world.settle()
+    for begun in (parent, other):
+        a.answer(begun.number, Status.ACCEPTED)
+    child = a.ask("once", to="b", source="a", parent=parent.number, timeout=600.0)
+    world.settle()
+    b.ask("ether.lease", source="b", parent=child.number, params={"resource": "x"}, timeout=600.0)
+    world.settle()
+    claim = a.ask("ether.lease", source="a", parent=parent.number, params={"resource": "x"}, timeout=600.0)
+    world.settle()
+    del a.works[parent.number], a.works[other.number]
+
+    # When the broker is restarted, and the agent's instance is no more
+    world.crash()
+    back(world, d, b, a)
+    world.pass_time(1.0)
+
+    # Then both run again
+    assert child.outcomes == [(Status.CANCELLED, "parent_ended")]
+    assert claim.outcomes
+    assert [asked.given for asked in (parent, other)] == [[1, 2], [1, 2]]
+
+
 def test_what_an_instance_had_begun_five_times_is_not_run_again_after_a_restart():
     world = World()
     d, a = pair(world)

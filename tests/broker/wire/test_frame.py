@@ -17,12 +17,12 @@ from ether_broker.wire.frame import (
     Header,
     Kind,
     join_frame,
+    make_next,
     mark,
     pack_envelope,
     read_frame,
     read_header,
     read_number,
-    take_frame,
 )
 from tests.support import REPOSITORY
 
@@ -122,14 +122,14 @@ def test_marking_an_envelope_sets_that_flag_and_changes_nothing_else(given_, fla
     assert mark(envelope, flag) == pack_envelope(**{**given_, "flags": given_.get("flags", 0) | flag})
 
 
-def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in_order():
+def test_a_frame_has_of_what_stands_first_what_rides_together_and_takes_nothing_out():
     waiting = deque(b"%d" % number for number in range(BATCH + 2))
 
-    frame, size = take_frame(waiting, 1, 2, 3)
+    frame, size, count = make_next(waiting, 1, 2, 3)
     taken = read_frame(frame).envelopes
 
-    assert [*taken, *waiting] == [b"%d" % number for number in range(BATCH + 2)]
-    assert (len(taken), size) == (BATCH, sum(map(len, taken)))
+    assert taken == [b"%d" % number for number in range(BATCH)]
+    assert (count, size, len(waiting)) == (BATCH, sum(map(len, taken)), BATCH + 2)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,11 @@ def test_a_frame_takes_from_the_front_what_rides_together_and_leaves_the_rest_in
 def test_a_frame_has_at_most_a_mebibyte_or_one_envelope(sizes: list[int], together: int):
     waiting = deque(bytes(size) for size in sizes)
 
-    frame, size = take_frame(waiting, 1, 2, 3)
+    frame, size, count = make_next(waiting, 1, 2, 3)
     taken = read_frame(frame).envelopes
 
     assert [*map(len, taken)] == sizes[:together]
-    assert size == sum(sizes[:together])
-    assert [*map(len, waiting)] == sizes[together:]
+    assert (count, size) == (together, sum(sizes[:together]))
 
 
 def test_a_name_of_256_bytes_is_refused_where_it_is_packed():

@@ -17,7 +17,7 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.cost import AWAITING_SHIFT, RETAINED_SHIFT
+from ether_broker.transport.cost import ANSWER, AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
@@ -46,8 +46,8 @@ class Reconnection:
         """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
         """(deadline for a returned node to send RESUME, its earlier session)."""
-        self._received: dict[bytes, int] = {}
-        """The last frame that had come of a node when its time was over, by the digest of that."""
+        self._received: dict[bytes, tuple[Session, int]] = {}
+        """Of a node that is back: its session, and the last frame that had come of it when its time was over."""
         self._looked_at = 0.0
         """When `unreturned` was asked last."""
         self._replay = replay
@@ -124,7 +124,8 @@ class Reconnection:
         session = self._state.session_table.find(before.node)
         if session is None or session.digest != before.digest or not session.input.is_served:
             return False
-        return session.handled < self._received.setdefault(before.digest, session.channel.received)
+        of_session, number = self._received.setdefault(before.digest, (session, session.channel.received))
+        return of_session is session and session.handled < number
 
     def _give_up(self, session: Session) -> None:
         """Let what waits for a node go on without it."""
@@ -196,7 +197,9 @@ class Reconnection:
         for entry in reversed(missing):
             was_running = entry.state is State.RUNNING
             for child in list(entry.children or ()) if was_running else ():
-                self._delivery.end_child(child, EARLIER_RUN)
+                if not child.is_over:  # one may end with another that had a lease
+                    agent.session.input.spend(ANSWER)
+                    self._delivery.end_child(child, EARLIER_RUN)
             self._reassignment.reopen(entry, again=was_running)
             if was_running:
                 self._reassignment.tell_reassigned(entry)
