@@ -158,7 +158,9 @@ class Pool:
                 self._parked.append(lock)
                 if not ready or not self._is_unparked(lock):
                     while not lock.acquire(timeout=_LOOK_AGAIN):
-                        if lock not in self._parked:  # who took it out was interrupted before waking it, as by Ctrl-C
+                        if lock not in self._parked:  # taken out: its release came too late, or Ctrl-C was before it
+                            lock = threading.Lock()  # the old one may still be released, or be already
+                            lock.acquire()
                             break
             try:
                 call = ready.popleft()

@@ -95,13 +95,12 @@ class Channel:
         number = self.last + 1
         self.told = committed = self.committed
         frame, size, count = make_next(waiting, self.session, number, committed)
-        self.last = (
-            number  # if a signal's handler raises here, or before, nothing is lost, and something said twice at worst
-        )
-        self._retained.append((number, frame))
+        packed_bytes = self.packed_bytes + len(frame)
+        self.last = number
+        self.packed_bytes = packed_bytes  # both or none: a signal's handler runs only after a call or a jump back
+        self._retained.append((number, frame))  # a handler that raises from here on makes something said twice at worst
         for _ in range(count):
             waiting.popleft()
-        self.packed_bytes += len(frame)
         return frame, size
 
     @property

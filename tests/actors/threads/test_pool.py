@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -436,4 +437,37 @@ def test_a_hundred_nested_waits_end_on_a_pool_of_four():
     pool.submit(lambda: nest(100, done))
 
     assert done.wait(PATIENCE)
+    assert pool.close() == 0
+
+
+def test_a_call_that_comes_as_a_parked_thread_looks_again_leaves_no_lock_behind_that_is_released(monkeypatch):
+    class Late:
+        """A lock whose release comes just after the time of an acquire was over."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self.release = self._lock.release
+
+        def acquire(self, timeout: float = -1) -> bool:
+            if timeout > 0 and not seen:
+                seen.append("late")
+                pool.submit(lambda: seen.append("ran"))
+                return False
+            return self._lock.acquire(timeout=timeout)
+
+    seen: list[str] = []
+    namespace = types.SimpleNamespace(**vars(threading))
+    pool = Pool(2, "test-pool")
+    namespace.Lock = Late
+    monkeypatch.setattr(pools, "threading", namespace)
+
+    run(pool, lambda: None)
+    wait_until(lambda: "ran" in seen)
+    wait_until(lambda: len(pool._parked) == pool.threads)
+    for lock in list(pool._parked):
+        assert not lock.acquire(timeout=0)
+    assert len(set(pool._parked)) == pool.threads
+    for _ in range(20):
+        run(pool, lambda: None)
+
     assert pool.close() == 0

@@ -55,6 +55,29 @@ def test_what_is_packed_is_kept_until_it_is_acknowledged():
     assert (channel.unacknowledged(), channel.retained_bytes) == ([], 0)
 
 
+@pytest.mark.parametrize("after", range(3))
+def test_a_send_that_a_signal_interrupts_loses_nothing_and_keeps_the_count_of_bytes(after: int):
+    class Interrupted(deque[bytes]):
+        def popleft(self) -> bytes:
+            if len(self) == 3 - after and not raised:
+                raised.append(True)
+                raise KeyboardInterrupt
+            return super().popleft()
+
+    raised: list[bool] = []
+    channel = opened()
+    waiting = Interrupted([b"a", b"b", b"c"])
+    with pytest.raises(KeyboardInterrupt):
+        channel.pack(waiting)
+    while waiting:
+        channel.pack(waiting)
+
+    assert set(channel.unacknowledged()) == {b"a", b"b", b"c"}
+    assert channel.retained_bytes == sum(len(frame) for _, frame in channel.unsent())
+    channel.acknowledge(channel.last)
+    assert channel.retained_bytes == 0
+
+
 def test_an_acknowledgement_of_what_was_never_sent_says_nothing():
     channel = opened()
     packed(channel, b"a")

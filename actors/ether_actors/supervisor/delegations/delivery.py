@@ -117,9 +117,9 @@ class Delivery:
                 self._share.spend()
                 self.end_child(child)
 
-    def end_child(self, child: Entry, message: str = _ENDED_PARENT) -> None:
-        """Cancel what was delegated for a delegation that has ended, or is run again."""
-        self.rule(child, Status.CANCELLED, "parent_ended", message)
+    def end_child(self, child: Entry, message: str = _ENDED_PARENT, *, payer: Session | None = None) -> None:
+        """Cancel what was delegated for a delegation that has ended, or is run again; the payer is as of `rule`."""
+        self.rule(child, Status.CANCELLED, "parent_ended", message, payer=payer)
 
     def _go_on(self) -> float:
         """End more of what was delegated for delegations that have ended, and of what has expired."""

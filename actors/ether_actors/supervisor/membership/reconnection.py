@@ -17,7 +17,7 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.cost import ANSWER, AWAITING_SHIFT, RETAINED_SHIFT
+from ether_broker.transport.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
@@ -124,6 +124,7 @@ class Reconnection:
         session = self._state.session_table.find(before.node)
         if session is None or session.digest != before.digest or not session.input.is_served:
             return False
+        # Of the first session after its time only: a node that comes back anew again and again is not waited for without end.
         of_session, number = self._received.setdefault(before.digest, (session, session.channel.received))
         return of_session is session and session.handled < number
 
@@ -198,8 +199,7 @@ class Reconnection:
             was_running = entry.state is State.RUNNING
             for child in list(entry.children or ()) if was_running else ():
                 if not child.is_over:  # one may end with another that had a lease
-                    agent.session.input.spend(ANSWER)
-                    self._delivery.end_child(child, EARLIER_RUN)
+                    self._delivery.end_child(child, EARLIER_RUN, payer=agent.session)
             self._reassignment.reopen(entry, again=was_running)
             if was_running:
                 self._reassignment.tell_reassigned(entry)
