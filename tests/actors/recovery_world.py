@@ -338,19 +338,23 @@ class Life:
         holding: dict[str, list[list[Any]]] = {}
         for work in self.works.values():
             holding.setdefault(work.agent, []).append([request_id(work.number), work.attempt])
-        again = []
+        again, gone = [], set()
         for envelope in left:
             header = read_header(envelope)
+            if header.kind == Kind.UNREGISTER and unpack(envelope[header.body :]).get("condition") == "gone":
+                gone.add(header.source)  # a node takes no work for an agent that has left
             if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
                 holding.setdefault(header.source.decode(), []).append([header.request_id, header.attempt])
             if header.kind == Kind.DELEGATION and _number(header.request_id) not in self.pending:
                 continue
             if header.kind in (Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.UNREGISTER):
                 again.append(envelope if header.kind == Kind.UNREGISTER else mark(envelope, Flag.RESENT))
+        registrations = self._registrations()
         return [
             pack_envelope(Kind.RESUME, body=pack({"holding": holding})),
-            *self._registrations(),
+            *(envelope for envelope in registrations if read_header(envelope).source not in gone),
             *again,
+            *(envelope for envelope in registrations if read_header(envelope).source in gone),
             pack_envelope(Kind.RESUME, body=pack({"awaiting": [request_id(number) for number in self.pending]})),
         ]
 

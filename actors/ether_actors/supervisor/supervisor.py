@@ -140,10 +140,12 @@ class Supervisor:
         self._replay = OutcomeReplay(self.state)
         self._policy = DelegationPolicy(self.state, delivery, recipients, self._administration, self._replay)
         self._progress = Progress(self.state, delivery)
-        self._responses = ResponsePolicy(self.state, delivery, reassignment, self._progress)
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
+        self._responses = ResponsePolicy(
+            self.state, delivery, reassignment, self._progress, self._membership.may_speak_for
+        )
         self._observer_feed = ObserverFeed(self.state, tap_interval)
         self._work: dict[int, _Take] = {
             Kind.DELEGATION: self._policy.delegation,

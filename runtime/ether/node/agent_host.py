@@ -37,6 +37,8 @@ _AT_A_TIME: Final = 4
 """REGISTERs whose answers are waited for at a time."""
 _ALL: Final = b""
 """Instead of an agent's name: all of the node's."""
+_MOST_BEGUN: Final = 20_000
+"""Delegations that one UNREGISTER names; a broker reads no more values than some 130,000 of an envelope."""
 
 
 class AgentHost:
@@ -264,7 +266,7 @@ class AgentHost:
         self._responder.hand_back(cell.take_unstarted())
         if self._cells.get(cell.name.encode(), cell) is cell:  # else another has the name by now
             said: dict[str, object] = {"condition": "restarting" if comes_back else "gone", "reason": reason}
-            begun = [(request_id, work.header.attempt) for request_id, work in list(cell.works.items())]
+            begun = [(request_id, work.header.attempt) for request_id, work in list(cell.works.items())[:_MOST_BEGUN]]
             self._tell_condition(cell, {**said, "begun": begun} if begun else said)
         self._sender.flush()
         cell.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from math import inf
 
 import pytest
 
@@ -18,10 +19,9 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.turns import InputQueue
-from ether_broker.wire.frame import Flag, Kind, pack_envelope, read_header
+from ether_broker.wire.frame import DRAINS, Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected
-from tests.actors.recovery_world import Life, World
+from tests.actors.recovery_world import Asked, Life, World
 from tests.actors.stored_journal import Disk, StoredJournal
 
 
@@ -346,6 +346,137 @@ def test_what_is_run_again_after_a_restart_had_a_claim_that_ends_with_the_lease_
     assert [asked.given for asked in (parent, other)] == [[1, 2], [1, 2]]
 
 
+def begun_with_children(world: World, count: int) -> tuple[Life, Life, Life, Asked, list[Asked]]:
+    """A delegator, an agent that has begun and asked for so many sub-delegations, and who has those; the broker crashes."""
+    d, a, b = world.life("d"), world.life("na", "a"), world.life("nb", "b")
+    world.settle()
+    parent = d.ask("twice", to="a", timeout=600.0)
+    world.settle()
+    a.answer(parent.number, Status.ACCEPTED)
+    children = [a.ask("once", to="b", source="a", parent=parent.number, timeout=600.0) for _ in range(count)]
+    world.settle(count)
+    del a.works[parent.number]
+    world.crash()
+    back(world, d, b)
+    return d, a, b, parent, children
+
+
+def test_the_sub_delegations_of_an_earlier_run_end_a_share_a_step_and_the_next_run_begins_after_them():
+    # Given an agent that had begun, and asked for 200 sub-delegations, when the broker was restarted
+    world = World()
+    _, a, _, parent, children = begun_with_children(world, 200)
+    ledger = world.supervisor.state.ledger
+
+    # When its node is back and knows nothing of it
+    a.greet()
+    open_before, most, given_with = len(ledger), 0, 0
+    for _ in range(200):
+        world.step()
+        a.hear()
+        most = max(most, open_before - len(ledger))
+        open_before = len(ledger)
+        if len(parent.given) == 2 and not given_with:
+            given_with = len(ledger)
+
+    # Then no step ends more than a share, and it runs again when all have ended
+    assert 1 <= most <= 16
+    assert given_with == 1
+    assert [child.outcomes for child in children] == [[(Status.CANCELLED, "parent_ended")]] * 200
+
+
+@pytest.mark.parametrize("end", ["leave", "drain", "again", "die"])
+def test_an_agent_of_which_something_else_becomes_while_it_comes_back_loses_no_work(end: str):
+    # Given an agent that is back, of whose earlier run not all sub-delegations have ended yet
+    world = World()
+    _, a, _, parent, children = begun_with_children(world, 200)
+    a.greet()
+    while all(not child.outcomes for child in children):
+        world.step()
+        for life in world.lives:
+            life.hear()
+    assert parent.given == [1]
+
+    # When it leaves, drains and leaves, registers once more, or its node dies
+    if end == "drain":
+        a.say(pack_envelope(Kind.UNREGISTER, source=b"a", flags=int(DRAINS), body=pack({"condition": "gone"})))
+        world.step()
+    if end == "again":
+        a.register_anew({"twice": True})
+    elif end == "die":
+        a.is_dead = True
+    else:
+        a.leave("a")
+    world.settle(100)
+    world.pass_time(30.0)
+
+    # Then nothing of the earlier run is left, and the other run waits, has begun, or cannot be
+    ledger = world.supervisor.state.ledger
+    assert [entry.number for entry in ledger.running] == ([] if end in {"leave", "drain"} else [1])
+    if end == "again":
+        assert parent.given == [1, 2]
+    elif end == "die":
+        assert ledger.running[0].state is State.QUEUED
+    else:
+        assert parent.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+
+
+def test_what_waits_behind_others_of_its_node_to_be_run_again_is_run_though_its_agent_registers_once_more():
+    # Given a node with two agents that had begun, one of them with more sub-delegations than end in a step
+    world = World()
+    d, a, b = world.life("d"), world.life("na", "a", "e"), world.life("nb", "b")
+    world.settle()
+    parent, second = d.ask("twice", to="a", timeout=600.0), d.ask("twice", to="e", timeout=600.0)
+    world.settle()
+    for asked in (parent, second):
+        a.answer(asked.number, Status.ACCEPTED)
+    for _ in range(200):
+        a.ask("once", to="b", source="a", parent=parent.number, timeout=600.0)
+    world.settle(200)
+    a.works.clear()
+    world.crash()
+    back(world, d, b)
+
+    # When the other registers twice
+    a.greet()
+    world.step()
+    a.hear()
+    a.agents = ["e"]
+    a.register_anew({"twice": True})
+    a.agents = ["a", "e"]
+    world.settle(100)
+
+    # Then both run again
+    assert (parent.given, second.given) == ([1, 2], [1, 2])
+
+
+@pytest.mark.parametrize("comes_again", [False, True])
+@pytest.mark.parametrize("has_answered", [False, True])
+def test_what_was_said_of_an_agent_before_it_left_counts_after_a_restart(has_answered: bool, comes_again: bool):
+    # Given an agent that answers, or hands back, and leaves, and a broker that dies before it has read that
+    world = World()
+    d, a = pair(world)
+    asked = d.ask("once", timeout=600.0)
+    world.settle()
+    other = world.life("nb", "b")
+    world.settle()
+    if has_answered:
+        a.answer(asked.number, Status.ACCEPTED)
+        world.settle()
+        a.answer(asked.number)
+    a.leave("a")
+    if comes_again:
+        a.add("a")
+
+    # When they are back
+    world.crash()
+    back(world, d, a, other)
+    world.pass_time(20.0)
+
+    # Then the answer is the outcome, and what was handed back is with another
+    assert asked.outcomes == ([(Status.COMPLETED, "")] if has_answered else [])
+    assert list(other.works) == ([] if has_answered else [asked.number])
+
+
 def test_what_an_instance_had_begun_five_times_is_not_run_again_after_a_restart():
     world = World()
     d, a = pair(world)
@@ -364,7 +495,8 @@ def test_what_an_instance_had_begun_five_times_is_not_run_again_after_a_restart(
     assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
 
 
-def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("is_blocked", [False, True])
+def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(is_blocked: bool):
     # Given a node that is back, and whose frames wait behind those of very many others
     world = World()
     d, a = pair(world)
@@ -384,7 +516,9 @@ def test_a_node_whose_registrations_wait_for_their_turn_keeps_its_work(monkeypat
     session = world.supervisor.state.session_table.find("na")
     assert session is not None
     session.channel.received += 1
-    monkeypatch.setattr(InputQueue, "is_served", True)
+    session.input.is_waiting = True
+    session.input.blocked = (lambda: False) if is_blocked else None
+    session.heard = inf  # its heartbeats are read
 
     # When the time is over in which it has to register its agents
     world.pass_time(2 * DEFAULT_TIMING.reclaim)

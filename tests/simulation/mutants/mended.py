@@ -237,9 +237,10 @@ def _mutant(
 
 
 def _keep_earlier_children(end_child: Any) -> Any:
-    def mutated(self: Delivery, child: Any, message: str) -> None:
-        if message != EARLIER_RUN:
-            end_child(self, child, message)
+    def mutated(self: Delivery, child: Any, message: str = "", **fields: Any) -> None:
+        if message == EARLIER_RUN:
+            return
+        end_child(self, child, *filter(None, [message]), **fields)
 
     return mutated
 

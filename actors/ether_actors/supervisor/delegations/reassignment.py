@@ -5,6 +5,7 @@ Others get it where they may; the rest waits, or is answered for.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator
 from operator import attrgetter
 from typing import Final
@@ -64,10 +65,7 @@ class Reassignment:
         moved: list[Entry] = []
         try:
             for entry in reversed([entry for entry in sent if entry.idempotent and entry.attempt < MAX_ATTEMPTS]):
-                for child in list(entry.children or ()):
-                    if not child.is_over:
-                        self._delivery.end_child(child, EARLIER_RUN)
-                        yield 1
+                yield from self._end_earlier(entry)
                 if not _is_with(agent, entry):
                     continue  # it was made for another of them, or its deadline has passed meanwhile
                 self._delivery.stop(entry, Status.CANCELLED)
@@ -91,6 +89,13 @@ class Reassignment:
                 f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part.",
             )
             yield 1
+
+    def _end_earlier(self, entry: Entry) -> Generator[int, None, None]:
+        """End the sub-delegations of a run of which another is to follow."""
+        for child in list(entry.children or ()):
+            if not child.is_over:  # one may end with another that had a lease
+                self._delivery.end_child(child, EARLIER_RUN, payer=entry.agent.session)
+                yield 1
 
     def drained(self, agent: Registration) -> Generator[int, None, None]:
         """Find other holders for what waits for an agent that takes nothing new."""
@@ -145,11 +150,26 @@ class Reassignment:
         self._delivery.send_waiting(agent)
         self._delivery.send_to_holders([entry])
 
-    def returned(self, agent: Registration) -> Generator[int, None, None]:
+    def returned(self, agent: Registration, again: list[Entry] | None = None) -> Generator[int, None, None]:
         """Send what waited for an agent that is up again, but for what it does not declare any more (G10).
 
         Its mailbox is paused until all of it was looked at.
+
+        Args:
+            agent: is registered.
+            again: what it had begun and its node knows nothing of, oldest first: it is run again, before all that waits. If
+                the generator is closed after its first step, that waits for the agent then.
         """
+        left = again or []
+        try:
+            yield 0
+            while left:
+                yield from self._end_earlier(left[-1])
+                yield 1 + self._run_again(left.pop())
+        finally:
+            while left:  # something else has become of the agent, and that is done with what waits for it
+                deque(self._end_earlier(left[-1]), maxlen=0)
+                self._run_again(left.pop())
         mailbox = agent.mailbox
         kept: list[Entry] = []
         try:
@@ -166,6 +186,15 @@ class Reassignment:
         if agent.condition is Condition.UP:
             mailbox.resume()
             self._delivery.send_waiting(agent)
+
+    def _run_again(self, entry: Entry) -> int:
+        """Let what was begun wait for its agent again, unless it has ended meanwhile; returns what that costs."""
+        if not _is_with(entry.agent, entry):
+            return 0
+        leases = self.reopen(entry, again=True)
+        entry.agent.mailbox.put_back(entry)
+        self.tell_reassigned(entry)
+        return leases
 
     def _declared(self, agent: Registration, entry: Entry) -> Choice | None:
         choice = self._state.registry.resolve(agent, entry.capability)

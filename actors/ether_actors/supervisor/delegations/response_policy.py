@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import Reason
@@ -32,15 +34,18 @@ class ResponsePolicy:
 
     Args:
         progress: takes what is no outcome yet.
+        may_speak_for: whether a session may say what became of an agent's work though the agent is not registered in it (yet).
     """
 
     def __init__(
-        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, progress: Progress
+        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, progress: Progress,
+        may_speak_for: Callable[[Session, Registration], bool],
     ) -> None:  # fmt: skip
         self._state = state
         self._delivery = delivery
         self._reassignment = reassignment
         self._progress = progress
+        self._may_speak_for = may_speak_for
 
     def response(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
@@ -53,7 +58,8 @@ class ResponsePolicy:
         agent = entry.agent
         if header.target != entry.source or header.capability != entry.capability or header.flags & _ENDING:
             envelope = _addressed(header, envelope, entry)
-        if header.source != agent.name or session is not agent.session or header.attempt != entry.attempt:
+        is_its = session is agent.session or self._may_speak_for(session, agent)
+        if header.source != agent.name or not is_its or header.attempt != entry.attempt:
             check_names(header.source, header.target, header.capability)
             self._stray(session, header, envelope, entry, status)
         elif status is None or entry.state is _QUEUED:

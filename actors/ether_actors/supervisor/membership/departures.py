@@ -14,6 +14,7 @@ from ether_actors.supervisor.registry.quota import let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
+from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.transport.cost import HOLDERS_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope
@@ -167,10 +168,22 @@ class Departures:
         for agent in draining:
             self._begin(agent, _DRAINS)
 
-    def returned(self, agent: Registration, *, is_changed: bool) -> None:
-        """Send what waited for an agent that has registered again, what it does not declare any more to others."""
-        if agent.condition is Condition.UP and (agent.mailbox.waiting_count or agent in self.waiting):
-            if is_changed:
+    def returned(self, agent: Registration, again: list[Entry], *, is_changed: bool) -> None:
+        """Send what waited for an agent that has registered again, what it does not declare any more to others.
+
+        Args:
+            agent: is registered.
+            again: of its work what is to be run again, oldest first.
+            is_changed: whether its manifest or its session is another one.
+        """
+        if again:
+            work = self._reassignment.returned(agent, again)
+            next(work)
+            self._begin(agent, _RETURNED, work)
+        if again and agent.condition is not Condition.UP:
+            self._run(agent, self._share.left)
+        elif agent.condition is Condition.UP and (agent.mailbox.waiting_count or agent in self.waiting):
+            if is_changed and not again:
                 self._begin(agent, _RETURNED)
             if agent in self.waiting:
                 agent.mailbox.pause()

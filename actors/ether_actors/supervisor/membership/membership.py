@@ -214,6 +214,10 @@ class Membership:
         """Note that this process did not run for so many seconds, until now: whoever is expected back has as much longer."""
         self._reconnection.stood_still(now, seconds)
 
+    def may_speak_for(self, session: Session, agent: Registration) -> bool:
+        """Whether an agent that is expected back is one of a node's that is."""
+        return self._reconnection.may_speak_for(session, agent)
+
     def resume(self, session: Session, header: Header, envelope: bytes) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""
         self._reconnection.resume(session, _map(header, envelope))

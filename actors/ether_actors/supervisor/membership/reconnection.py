@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.reassignment import EARLIER_RUN, MAX_ATTEMPTS, Reassignment
+from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS, Reassignment
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.registry.quota import check_held
 from ether_actors.supervisor.registry.registration import Registration
@@ -122,7 +122,7 @@ class Reconnection:
     def _is_still_read(self, before: Session) -> bool:
         """Whether a node is back and what it had sent when its time was over is not read yet: its agents may be in that."""
         session = self._state.session_table.find(before.node)
-        if session is None or session.digest != before.digest or not session.input.is_served:
+        if session is None or session.digest != before.digest or not session.input.is_waiting:
             return False
         # Of the first session after its time only: a node that comes back anew again and again is not waited for without end.
         of_session, number = self._received.setdefault(before.digest, (session, session.channel.received))
@@ -155,14 +155,20 @@ class Reconnection:
         session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (session.channel.retained_bytes >> RETAINED_SHIFT))
         self._replay.ask(session, awaiting)
 
-    def reclaim(self, agent: Registration, before: Session | None) -> None:
-        """Let an agent that is registered again go on with what its node says it holds."""
+    def reclaim(self, agent: Registration, before: Session | None) -> list[Entry]:
+        """Let an agent that is registered again go on with what its node says it holds.
+
+        Returns:
+            What it had begun and its node knows nothing of, oldest first: it is to be run again (`Reassignment.returned`).
+        """
+        again: list[Entry] = []
         held = agent.session.holding.pop(agent.name, {})
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
-            self._compare(agent, works, held)
+            again = self._compare(agent, works, held)
             if before.digest in self._expected:
                 self._later[before.digest] = self._state.now + self._reclaim
+                self._received.pop(before.digest, None)  # each of its agents may be the last that was read in time
             if not before.agents:
                 self._received.pop(before.digest, None)
                 if self._expected.pop(before.digest, None) is not None:
@@ -170,8 +176,9 @@ class Reconnection:
                 self._later.pop(before.digest, None)
         if held:
             self._disown(agent.session, agent, held)
+        return again
 
-    def _compare(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> None:
+    def _compare(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> list[Entry]:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
 
         What it holds goes on there. The rest waits again, in the order in which it came. It never reached the node, unless it
@@ -181,8 +188,12 @@ class Reconnection:
             agent: registered again, its credit reset.
             works: given to it before the broker ended, oldest first.
             held: {request id: attempt} as the node says.
+
+        Returns:
+            What was RUNNING, is not held, and may be run again.
         """
-        missing = []
+        missing: list[Entry] = []
+        again: list[Entry] = []
         self._state.ledger.forget_ended_at_node(agent)
         for entry in works:
             if entry.is_over or entry.agent is not agent or not entry.holds_credit:
@@ -194,17 +205,12 @@ class Reconnection:
                 message = f"{agent.manifest.agent} had begun and its node knows nothing of it: it may be done in part."
                 self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
             else:
-                missing.append(entry)
+                (again if entry.state is State.RUNNING else missing).append(entry)
         for entry in reversed(missing):
-            was_running = entry.state is State.RUNNING
-            for child in list(entry.children or ()) if was_running else ():
-                if not child.is_over:  # one may end with another that had a lease
-                    self._delivery.end_child(child, EARLIER_RUN, payer=agent.session)
-            self._reassignment.reopen(entry, again=was_running)
-            if was_running:
-                self._reassignment.tell_reassigned(entry)
+            self._reassignment.reopen(entry, again=False)
             entry.envelope = mark(entry.envelope, Flag.RESENT)
             agent.mailbox.put_back(entry)
+        return again
 
     def _disown(self, session: Session, agent: Registration, held: dict[bytes, int]) -> None:
         """Cancel what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""

@@ -98,9 +98,9 @@ class Registering:
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,
             incarnation=session.digest, **said,
         )  # fmt: skip
-        self._reconnection.reclaim(agent, before)
+        again = self._reconnection.reclaim(agent, before)
         if known is not None:
-            self._departures.returned(agent, is_changed=is_changed)
+            self._departures.returned(agent, again, is_changed=is_changed)
 
     def _is_name_free(self, session: Session, name: bytes) -> bool:
         """Whether nothing of a former holder's work has to be ruled on before a node takes the name."""
