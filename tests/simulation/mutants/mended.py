@@ -335,7 +335,9 @@ MENDED: Final = (
             "bounded queues", (Ledger, "forget_ended_at_node", _keep_held), "node", seed=8),
     _mutant("what a lost run delegated goes on beside the next run",
             "the next run's sub-delegations could not be told from the last one's",
-            "no bug, parents, fold", (Delivery, "end_child", _keep_earlier_children), "children", seed=13),
+            "parents, fold", (Delivery, "end_child", _keep_earlier_children), "children",
+            proof="tests.actors.supervisor.test_recovery:"
+                  "test_what_is_run_again_after_a_restart_has_no_sub_delegations_of_the_run_before"),
     _mutant("manifests count after their agents have left",
             "each restart of an agent counted against its session",
             "fold", (ether_actors.supervisor.membership.departures, "let_go", _never_let_go), "crowd", seed=14),
