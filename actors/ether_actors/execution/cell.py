@@ -13,6 +13,7 @@ import enum
 import inspect
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.agent import local_message as pykka_message
@@ -378,7 +379,7 @@ class Cell:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, services, deadline)
-            value = handler.call(self.agent, arguments, task)
+            value = Context().run(handler.call, self.agent, arguments, task)  # which sees what no other handler has set
             if inspect.iscoroutine(value):
                 services.loop.call(lambda: self._begin(work, handler, value))
                 return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import logging
 import threading
 from collections import deque
@@ -92,7 +93,7 @@ class EventLoop:
         self._is_draining = True
         while self._calls and loop is self._loop:
             try:
-                self._calls.popleft()()
+                contextvars.Context().run(self._calls.popleft())  # a handler does not see what another has set
             except Exception:
                 logger.exception("a call in the event loop raised; this is a bug of the bus")
         if loop is self._loop:
