@@ -270,6 +270,11 @@ class Life:
                     work = self.works.get(_number(header.request_id))
                     if work is not None and work.attempt == header.attempt:
                         work.is_called_off = True
+                    else:  # a node answers for what it does not hold: the credit is given back with that
+                        self.say(pack_envelope(
+                            Kind.RESPONSE, status=Status.CANCELLED, request_id=header.request_id, source=header.target,
+                            capability=header.capability, attempt=header.attempt, body=pack({}),
+                        ))  # fmt: skip
                 case Kind.RESPONSE:
                     self._outcome(header, envelope)
 

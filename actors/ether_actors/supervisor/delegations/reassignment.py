@@ -5,7 +5,6 @@ Others get it where they may; the rest waits, or is answered for.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator
 from operator import attrgetter
 from typing import Final
@@ -150,26 +149,11 @@ class Reassignment:
         self._delivery.send_waiting(agent)
         self._delivery.send_to_holders([entry])
 
-    def returned(self, agent: Registration, again: list[Entry] | None = None) -> Generator[int, None, None]:
+    def returned(self, agent: Registration) -> Generator[int, None, None]:
         """Send what waited for an agent that is up again, but for what it does not declare any more (G10).
 
         Its mailbox is paused until all of it was looked at.
-
-        Args:
-            agent: is registered.
-            again: what it had begun and its node knows nothing of, oldest first: it is run again, before all that waits. If
-                the generator is closed after its first step, that waits for the agent then.
         """
-        left = again or []
-        try:
-            yield 0
-            while left:
-                yield from self._end_earlier(left[-1])
-                yield 1 + self._run_again(left.pop())
-        finally:
-            while left:  # something else has become of the agent, and that is done with what waits for it
-                deque(self._end_earlier(left[-1]), maxlen=0)
-                self._run_again(left.pop())
         mailbox = agent.mailbox
         kept: list[Entry] = []
         try:
@@ -187,14 +171,19 @@ class Reassignment:
             mailbox.resume()
             self._delivery.send_waiting(agent)
 
-    def _run_again(self, entry: Entry) -> int:
-        """Let what was begun wait for its agent again, unless it has ended meanwhile; returns what that costs."""
-        if not _is_with(entry.agent, entry):
-            return 0
-        leases = self.reopen(entry, again=True)
-        entry.agent.mailbox.put_back(entry)
-        self.tell_reassigned(entry)
-        return leases
+    def run_again(self, entries: list[Entry]) -> Generator[int, None, None]:
+        """Let what an agent had begun, and its node knows nothing of, wait for it again, before all that waits.
+
+        Args:
+            entries: oldest first, none of which has credit.
+        """
+        for entry in reversed(entries):
+            yield from self._end_earlier(entry)
+            if not entry.is_over:
+                leases = self.reopen(entry, again=True)
+                entry.agent.mailbox.put_back(entry)
+                self.tell_reassigned(entry)
+                yield 1 + leases
 
     def _declared(self, agent: Registration, entry: Entry) -> Choice | None:
         choice = self._state.registry.resolve(agent, entry.capability)

@@ -67,12 +67,16 @@ class ResponsePolicy:
             self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, detail)
         elif status in INTERIM:
             self._progress.take(entry, status, envelope)
-        elif header.flags & _HANDED_BACK:
-            if entry.state is _RUNNING:
-                self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, "handed back after it was started")
-            else:
-                self._reassignment.handed_back(entry)
+        elif header.flags & _HANDED_BACK and entry.state is _RUNNING:
+            self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, "handed back after it was started")
         else:
+            if (
+                session is not agent.session
+            ):  # the node holds it no more, and must not be told to stop what it may get again
+                session.holding.get(agent.name, {}).pop(header.request_id, None)
+            if header.flags & _HANDED_BACK:
+                self._reassignment.handed_back(entry)
+                return
             if entry.progress is not None:
                 self._progress.flush(entry)
             self._delivery.finish(entry, status, envelope)

@@ -65,6 +65,8 @@ class Departures:
         """Agents with unfinished work and the reason, next first."""
         self._begun: dict[Registration, _Work] = {}
         """The unfinished generators of agents already begun."""
+        self._again: dict[Registration, _Work] = {}
+        """What is done before that, whatever else becomes of the agent: what it had begun waits again."""
         self._wanted: OrderedDict[Registration, None] = OrderedDict()
         """Those of them whose names somebody waits for; they have every other turn."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
@@ -177,13 +179,9 @@ class Departures:
             is_changed: whether its manifest or its session is another one.
         """
         if again:
-            work = self._reassignment.returned(agent, again)
-            next(work)
-            self._begin(agent, _RETURNED, work)
-        if again and agent.condition is not Condition.UP:
-            self._run(agent, self._share.left)
-        elif agent.condition is Condition.UP and (agent.mailbox.waiting_count or agent in self.waiting):
-            if is_changed and not again:
+            self._again[agent] = self._reassignment.run_again(again)
+        if agent.condition is Condition.UP and (agent.mailbox.waiting_count or agent in self.waiting or again):
+            if is_changed:
                 self._begin(agent, _RETURNED)
             if agent in self.waiting:
                 agent.mailbox.pause()
@@ -239,6 +237,12 @@ class Departures:
         if work is None:
             work = self._begun[agent] = self._work(agent, self.waiting[agent])
         session, done, gone = agent.session, 0, 0
+        for cost in self._again.get(agent, ()):  # goes on where it was left
+            done += cost
+            if done * _RULING >= share:
+                break
+        else:
+            self._again.pop(agent, None)
         try:
             while done * _RULING < share:
                 done += next(work) + (self._state.registry.looked() >> HOLDERS_SHIFT)

@@ -159,7 +159,7 @@ class Reconnection:
         """Let an agent that is registered again go on with what its node says it holds.
 
         Returns:
-            What it had begun and its node knows nothing of, oldest first: it is to be run again (`Reassignment.returned`).
+            What it had begun and its node knows nothing of, oldest first: it is to be run again (`Reassignment.run_again`).
         """
         again: list[Entry] = []
         held = agent.session.holding.pop(agent.name, {})
@@ -169,7 +169,9 @@ class Reconnection:
             if before.digest in self._expected:
                 self._later[before.digest] = self._state.now + self._reclaim
                 self._received.pop(before.digest, None)  # each of its agents may be the last that was read in time
-            if not before.agents:
+            if not self._expected.get(
+                before.digest, before
+            ).agents:  # of the first, if it breaks and comes back once more
                 self._received.pop(before.digest, None)
                 if self._expected.pop(before.digest, None) is not None:
                     self._back.append((self._state.now + self._reclaim, before))
@@ -204,8 +206,11 @@ class Reconnection:
                 entry.holds_credit = False
                 message = f"{agent.manifest.agent} had begun and its node knows nothing of it: it may be done in part."
                 self._delivery.rule(entry, Status.FAILED_EXECUTION, "node_lost", message)
+            elif entry.state is State.RUNNING:
+                entry.holds_credit = False
+                again.append(entry)
             else:
-                (again if entry.state is State.RUNNING else missing).append(entry)
+                missing.append(entry)
         for entry in reversed(missing):
             self._reassignment.reopen(entry, again=False)
             entry.envelope = mark(entry.envelope, Flag.RESENT)
