@@ -74,7 +74,7 @@ def recover(
             state.ledger.open(entry)
             questions.append(entry)
         elif entry is not None:
-            _place(state.ledger, entry, accepted, turns)
+            _place(state.ledger, entry, accepted, turns, history.window)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
     _restore_leases(state, lease_service, history)
@@ -163,17 +163,18 @@ def _restore_work(
     return entry
 
 
-def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[bytes]) -> None:
+def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[bytes], window: int) -> None:
     """Put an entry where it was: with its node, if it may have been sent there; else into the mailbox.
 
     A mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is behind the first
     `window` of those, was not sent; unless it is volatile, and left before the end that gave it its credit was in the journal.
+    The window is the largest of the brokers that may have sent it.
     """
     ledger.open(entry)
     mailbox = entry.agent.mailbox
     if not accepted.agent:
         turns[entry.agent.name] += 1
-    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[entry.agent.name] <= mailbox.limits.window
+    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[entry.agent.name] <= window
     if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return

@@ -193,7 +193,8 @@ class Supervisor:
         state.now, state.wall = now, wall
         history = read_history(state.journal, remembered=self._remembered)
         state.has_recovered = history.next > 1
-        history.begin(boot, now, wall, silence=float(timing.silence))
+        window = state.bus.mailbox.limits.window
+        history.begin(boot, now, wall, silence=float(timing.silence), window=window)
         recover(state, self._membership, self._administration, self.lease_service, history)
         state.journal.put_checkpoint(history.next, history.pack())
 

@@ -18,6 +18,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
+from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import DRAINS, Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected
@@ -556,6 +557,59 @@ def test_a_node_whose_session_breaks_as_it_registers_its_agents_is_waited_for_on
     # Then both count
     assert asked.outcomes == [(Status.COMPLETED, "")]
     assert world.supervisor.state.registry.get(b"e") is None
+
+
+@pytest.mark.parametrize("windows", [(4, 2), (4, 1, 1), (4, 8, 2)])
+def test_what_was_sent_under_a_larger_window_is_not_sent_again_by_a_broker_with_a_smaller_one(windows: tuple[int, ...]):
+    # Given an agent that has four delegations, of which the journal says only that they were accepted
+    world = World(window=windows[0])
+    d, a = pair(world)
+    asked = [d.ask("once", to="a", timeout=600.0) for _ in range(4)]
+    world.settle()
+    assert len(a.works) == 4
+
+    # When brokers with other windows follow, of which only the last sees the nodes
+    for window in windows[1:]:
+        world.limits = Limits(mailbox_count=1000, window=window)
+        world.crash()
+        world.step()
+    back(world, d, a)
+
+    # Then each goes on where it is
+    assert not any(work.is_called_off for work in a.works.values())
+    for number in list(a.works):
+        a.answer(number)
+    world.settle()
+    assert [(one.outcomes, one.given) for one in asked] == [([(Status.COMPLETED, "")], [1])] * 4
+
+
+def test_a_node_that_breaks_again_and_again_as_it_registers_its_agents_is_not_waited_for_without_end():
+    # Given a node that registers one of its two agents each time that it comes back, and breaks
+    world = World()
+    d, a = world.life("d"), world.life("na", "a", "e")
+    world.settle()
+    asked = d.ask("once", to="e", timeout=600.0)
+    world.settle()
+    a.answer(asked.number, Status.ACCEPTED)
+    world.settle()
+    world.crash()
+    back(world, d)
+    resume = a._resume
+    a._resume = lambda left: [  # type: ignore[method-assign]  # the rest never arrives
+        envelope for envelope in resume(left) if envelope[0] != Kind.REGISTER or read_header(envelope).source != b"e"
+    ]
+
+    # When that goes on for longer than it has to come back
+    table = world.supervisor.state.session_table
+    for _ in range(int(2 * DEFAULT_TIMING.reclaim / 4)):
+        back(world, a)
+        world.pass_time(4.0)
+        session = table.find("na")
+        if session is not None:
+            table.close(session, "broken")
+
+    # Then the other's work is lost
+    assert asked.outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
 
 
 @pytest.mark.parametrize("comes_again", [False, True])

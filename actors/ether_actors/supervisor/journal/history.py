@@ -107,12 +107,14 @@ class History:
         """The longest by which nodes go that have not joined the last broker yet."""
         self.joined_by = 0.0
         """By when they have joined it or are lost, by `clock`."""
+        self.window = 0
+        """The largest `Limits.window` of the brokers under which the open work may have been sent; 0 if that is not known."""
         self._number = 0
         """Of the envelope that is being folded."""
         self._left: dict[bytes, int] = {}
         """Nodes that leave: {incarnation: the number of the event that says so last}."""
 
-    def begin(self, boot: str, now: float, wall: float, silence: float = 0.0) -> None:
+    def begin(self, boot: str, now: float, wall: float, silence: float = 0.0, window: int = 0) -> None:
         """Go on by the clock of another broker.
 
         It is the same clock if the machine was not restarted. Else the wall clock says how long ago the last step was,
@@ -123,7 +125,9 @@ class History:
             now: seconds by its clock.
             wall: Unix time.
             silence: `Timing.silence` that it gives to its nodes.
+            window: its `Limits.window`.
         """
+        self.window = max(window, self.window if self.open else 0)
         have_joined = self.clock >= self.joined_by
         if not boot or boot != self.boot or now < self.clock:
             ahead = now - max(0.0, wall - self.wall) - self.clock
@@ -267,6 +271,7 @@ class History:
             "token": self.token,
             "time": [self.boot, self.clock, self.wall],
             "silences": [self.silence, self.longest_silence, self.joined_by],
+            "window": self.window,
         })  # fmt: skip
 
     @classmethod
@@ -304,6 +309,7 @@ class History:
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
             silences = _checked(state.get("silences", [0.0, 0.0, 0.0]), (float, float, float))
             history.silence, history.longest_silence, history.joined_by = silences
+            (history.window,) = _checked([state.get("window", 0)], _NUMBER)
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:

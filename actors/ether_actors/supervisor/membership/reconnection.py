@@ -166,16 +166,17 @@ class Reconnection:
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             again = self._compare(agent, works, held)
-            if before.digest in self._expected:
+            first = self._expected.get(before.digest)
+            if (
+                first is before
+            ):  # each of its agents gives the others time, once: it may break and come back again and again
                 self._later[before.digest] = self._state.now + self._reclaim
-                self._received.pop(before.digest, None)  # each of its agents may be the last that was read in time
-            if not self._expected.get(
-                before.digest, before
-            ).agents:  # of the first, if it breaks and comes back once more
                 self._received.pop(before.digest, None)
-                if self._expected.pop(before.digest, None) is not None:
-                    self._back.append((self._state.now + self._reclaim, before))
+            if first is not None and not first.agents:
+                del self._expected[before.digest]
+                self._received.pop(before.digest, None)
                 self._later.pop(before.digest, None)
+                self._back.append((self._state.now + self._reclaim, first))
         if held:
             self._disown(agent.session, agent, held)
         return again
