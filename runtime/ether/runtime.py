@@ -182,18 +182,23 @@ class Runtime:
         """
         if self._node is not None:
             raise UsageError("The runtime is open already: open it once, or make another.")
-        self._context = make_context()
+        self._context = None if self._url is None and self._bind is None else make_context()
         try:
-            url = None if self._url is None else _address(self._url, self._credentials)
+            url, link = None if self._url is None else _address(self._url, self._credentials), None
             if url is None:
                 self._broker = EmbeddedBroker(
                     self._bind, self._context, self._limits, self._journal,
                     keyring=self._keyring, insecure=self._insecure,
                     access=self._access, timing=self._timing,
                 )  # fmt: skip
-                url = self._broker.endpoint
-            link = make_link(url, self._context, self._credentials)
-            node = Node(self._name, link, Resources(make_clock(), pool=Pool(self._threads)))
+                url, link = self._broker.endpoint, self._broker.link
+            if link is None:
+                assert self._context is not None
+                link = make_link(url, self._context, self._credentials)
+            pool = Pool(self._threads)
+            if self._broker is not None:
+                self._broker.step_in(pool)
+            node = Node(self._name, link, Resources(make_clock(), pool=pool))
             try:
                 node.join(self._join_timeout)
             except BaseException:

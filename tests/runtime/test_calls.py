@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from types import FrameType
 from typing import Any, Final, Self
@@ -61,8 +62,8 @@ class Calls:
         return count
 
 
-def test_a_round_trip_takes_no_more_calls_than_it_did():
-    """The median leaves out the trips into which a heartbeat, or another look at what is due, has fallen."""
+def round_trips() -> list[int]:
+    """The calls of each round trip, in a thread that no signal's handler interrupts: pytest's may, in the main one."""
     trips: list[int] = []
     with Calls() as calls, Runtime() as bus:
         bus.start(Echo)
@@ -72,4 +73,12 @@ def test_a_round_trip_takes_no_more_calls_than_it_did():
             if number >= 0:
                 trips.append(calls.when_quiet() - before)
             assert response.data == number
+    return trips
+
+
+def test_a_round_trip_takes_no_more_calls_than_it_did():
+    """The median leaves out the trips into which a heartbeat, or another look at what is due, has fallen."""
+    with ThreadPoolExecutor(1) as pool:
+        trips = pool.submit(round_trips).result()
+
     assert MOST // 2 < median(trips) <= MOST, sorted(trips)

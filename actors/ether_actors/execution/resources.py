@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from queue import SimpleQueue
 from typing import ClassVar, TypeVar
 
@@ -72,7 +73,10 @@ class Resources:
 
     def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; in a thread of a pool, another thread takes its place meanwhile."""
-        with this_thread.waits():
+        waits = this_thread.waits
+        if waits is nullcontext:  # as of most threads
+            return event.wait(timeout)
+        with waits():
             return event.wait(timeout)
 
     def take(self, queue: SimpleQueue[_T], timeout: float | None) -> _T:

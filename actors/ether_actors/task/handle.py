@@ -55,6 +55,9 @@ class HandleHost(Protocol):
     def flush(self) -> None:
         """Send what has been kept back."""
 
+    def call(self, call: Callable[[], object]) -> None:
+        """Call a user's callback where that may run: see `Link.call`."""
+
     def check_may_wait(self) -> None:
         """Raise UsageError if the calling thread must not wait."""
 
@@ -163,8 +166,9 @@ class Handle:
             owner = self._owner
             owner.check_may_wait()
             owner.flush()
+            made = self._waiter or Latch()  # not with the lock: what is made may run a user's finalizer, which may wait
             with owner.lock:
-                waiter = self._waiter = self._waiter or Latch()
+                waiter = self._waiter = self._waiter or made
                 if self._done:
                     waiter.set()
             if not owner.wait(waiter, patience):
@@ -184,13 +188,19 @@ class Handle:
 
         It runs in the node's receiving thread, so it must be short and must not wait.
         """
+        if not self._when_done(lambda handle: self._owner.call(lambda: callback(handle))):
+            callback(self)
+
+    def _when_done(self, callback: Callable[[Handle], None]) -> bool:
+        """Have something called as soon as there is an outcome, in whatever thread brings it; False if there is one."""
+        made: list[Callable[[Handle], None]] = []
         with self._owner.lock:
-            if not self._done:
-                if self._callbacks is None:
-                    self._callbacks = []
-                self._callbacks.append(callback)
-                return
-        callback(self)
+            if self._done:
+                return False
+            if self._callbacks is None:
+                self._callbacks = made
+            self._callbacks.append(callback)
+            return True
 
     def cancel(self) -> None:
         """Cancel the delegation; the outcome is CANCELLED unless another came first.
@@ -216,8 +226,8 @@ class Handle:
             def wake(_handle: Handle) -> None:
                 _call_in(loop, lambda: None if future.done() else future.set_result(None))
 
-            self.add_done_callback(wake)
-            yield from future.__await__()
+            if self._when_done(wake):
+                yield from future.__await__()
         return self.outcome()
 
     def __repr__(self) -> str:
@@ -388,7 +398,8 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Ite
         owner = handle._owner  # noqa: SLF001  as above
         owner.check_may_wait()
         owner.flush()
-        handle.add_done_callback(queue.put)
+        if not handle._when_done(queue.put):  # noqa: SLF001  as above
+            queue.put(handle)
     while waiting:
         patience = None if end is None else max(0.0, end - time.monotonic())
         try:

@@ -83,7 +83,7 @@ class EventLoop:
     @property
     def is_current(self) -> bool:
         """Whether the caller is the loop's thread, which must not be blocked."""
-        return self._thread is threading.current_thread()
+        return self._thread is not None and self._thread is threading.current_thread()
 
     def _drain(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         with self._lock:

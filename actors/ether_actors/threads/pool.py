@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 __all__ = ["Pool", "Room", "this_thread"]
@@ -29,7 +30,7 @@ _IDLE: Final = 0.05
 """Seconds of computing between two calls of `relieve` below which the process counts as idle."""
 _QUICK: Final = 4
 """Calls of each thread between two calls of `relieve` from which on they get on: 25 ms each."""
-_LOOK_AGAIN: Final = 30.0
+_LOOK_AGAIN: Final = 1.0
 """Seconds after which an idle thread looks whether it was forgotten."""
 _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
@@ -37,6 +38,8 @@ _numbers = itertools.count(1)
 
 
 class _ThisThread(threading.local):
+    spare: Pool | None = None
+    """The pool whose next call it takes itself."""
     waits: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     """Says that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
 
@@ -108,20 +111,49 @@ class Pool:
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
         self._ready.append(call)
-        try:
-            parked = self._parked.pop() if self._parked else None
-        except IndexError:  # another call has just woken it
-            parked = None
-        if parked is not None:
-            parked.release()
-        elif len(self._threads) - self._waiting < self.size:
+        if this_thread.spare is self:
+            this_thread.spare = None
+            return
+        if not self._wake_one() and len(self._threads) - self._waiting < self.size:
             with self._lock:
                 self._grow()
+
+    def submit_first(self, call: Callable[[], None]) -> bool:
+        """Run a callable in an idle thread, before what waits; False if none is idle.
+
+        The same thread then takes the first of what the callable submits: nothing else is woken for that.
+        """
+        try:
+            parked = self._parked.pop()
+        except IndexError:
+            return False
+        self._ready.appendleft(partial(self._run_first, call))
+        parked.release()
+        return True
+
+    def _run_first(self, call: Callable[[], None]) -> None:
+        this_thread.spare = self
+        try:
+            call()
+        finally:
+            this_thread.spare = None
+            self._done -= 1  # it is not what `relieve` looks after
 
     def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when there is room for all; a callable of the pool that does not begin its work says so."""
         with self._lock:
             self._waiting_for_room[wake] = None
+
+    def _wake_one(self) -> bool:
+        """Wake an idle thread; False if there is none."""
+        if not self._parked:
+            return False
+        try:
+            parked = self._parked.pop()
+        except IndexError:  # another call has just woken it
+            return False
+        parked.release()
+        return True
 
     def _grow(self) -> None:
         if len(self._threads) - self._waiting < self.size:
@@ -194,7 +226,9 @@ class Pool:
             if len(self._threads) - self._waiting <= self.size:
                 return False
             self._threads.discard(threading.current_thread())
-            return True
+        if self._ready:  # such as what it was to take itself
+            self._wake_one()
+        return True
 
     def _wake(self) -> None:
         """Let the oldest of what waits for room begin if there is room, or be refused."""

@@ -30,6 +30,8 @@ class NodeAddress(NamedTuple):
     """Where it says HELLO, and is sent to."""
     talks: Address
     """Where all else comes from; the same where one connection serves both ways."""
+    is_joined: bool = True
+    """Whether frames travel as bytes; else as their parts, within a process."""
 
 
 Addressing = Callable[[Address], NodeAddress | None]

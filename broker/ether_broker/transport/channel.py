@@ -15,22 +15,29 @@ A frame is acknowledged when what it caused is committed: at a broker with a jou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.wire.frame import (
+    PREAMBLE,
+    Frame,
     Kind,
+    Message,
     join_frame,
+    make_frame,
     make_next,
+    make_next_parts,
     pack_envelope,
     read_envelopes,
     read_frame,
     read_preamble,
 )
 
-__all__ = ["UNTOLD", "Channel", "receive"]
+__all__ = ["JOINED", "PARTS", "UNTOLD", "Channel", "Framing", "receive"]
+
+_M = TypeVar("_M", bound=Message)
 
 UNTOLD: Final = 16
 """Committed frames after which an acknowledgement is sent by itself, when nothing else goes that way."""
@@ -41,7 +48,20 @@ _RESEND_KIND: Final = int(Kind.RESEND)
 _RESEND: Final = pack_envelope(Kind.RESEND)
 
 
-class Channel:
+class Framing(NamedTuple, Generic[_M]):
+    """The form of a transport's frames: bytes, or their parts."""
+
+    make_next: Callable[[deque[bytes], int, int, int], tuple[_M, int, int]]
+    """As `make_next`."""
+    join: Callable[[Sequence[bytes], int, int, int], _M]
+    """As `join_frame`."""
+
+
+JOINED: Final = Framing(make_next, join_frame)
+PARTS: Final = Framing(make_next_parts, make_frame)
+
+
+class Channel(Generic[_M]):
     """One end of a session's numbered frames, sent and received.
 
     Sending (`pack`, `unsent`, `rewind`) and receiving (`received`, `misses`) may be in two threads: each touches its own
@@ -50,15 +70,21 @@ class Channel:
     Args:
         session: the session's id.
         max_backoff: seconds between two rewinds at most; as `Timing.max_backoff`.
+        framing: whether its frames are bytes (`JOINED`), or their parts, as within a process (`PARTS`).
     """
 
     __slots__ = (
-        "_asked", "_asked_at", "_max_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound", "committed",
-        "forgotten_bytes", "last", "packed_bytes", "received", "sent", "session", "taken", "told",
+        "_asked", "_asked_at", "_join", "_make_next", "_max_backoff", "_retained", "_rewind_at", "_rewinds", "_rewound",
+        "committed", "forgotten_bytes", "last", "packed_bytes", "received", "sent", "session", "taken", "told",
     )  # fmt: skip
 
-    def __init__(self, session: int, max_backoff: float = DEFAULT_TIMING.max_backoff) -> None:
+    def __init__(
+        self, session: int, max_backoff: float = DEFAULT_TIMING.max_backoff, *,
+        framing: Framing[_M] = JOINED,  # type: ignore[assignment]  # of a Channel[bytes], which most are
+    ) -> None:  # fmt: skip
         self.session: int = session
+        self._make_next: Callable[[deque[bytes], int, int, int], tuple[_M, int, int]] = framing.make_next
+        self._join: Callable[[Sequence[bytes], int, int, int], _M] = framing.join
         self.last: int = 0
         """Number of the last frame that was packed."""
         self.sent: int = 0
@@ -76,7 +102,8 @@ class Channel:
         """Bytes of all frames so far."""
         self.forgotten_bytes: int = 0
         """Those of the frames that are not kept any more; beside `packed_bytes`, as two threads count."""
-        self._retained: deque[tuple[int, bytes]] = deque()
+        self._retained: deque[tuple[int, _M, int]] = deque()
+        """(number, frame, its bytes)."""
         self._rewound = 0
         """Number of the last frame that the last rewind sent again."""
         self._rewinds = 0
@@ -87,25 +114,26 @@ class Channel:
 
     # -- sending -------------------------------------------------------------------------------------------------
 
-    def pack(self, waiting: deque[bytes]) -> tuple[bytes, int]:
+    def pack(self, waiting: deque[bytes]) -> tuple[_M, int]:
         """Take from the front what rides in one frame, number that and keep it; returns it and the bytes of its envelopes.
 
         Set `sent` to `last` when the socket has taken it.
         """
         number = self.last + 1
         self.told = committed = self.committed
-        frame, size, count = make_next(waiting, self.session, number, committed)
-        packed_bytes = self.packed_bytes + len(frame)
+        frame, size, count = self._make_next(waiting, self.session, number, committed)
+        kept = PREAMBLE.size + size
+        packed_bytes = self.packed_bytes + kept
         self.last = number
         self.packed_bytes = packed_bytes  # both or none: a signal's handler runs only after a call or a jump back
-        self._retained.append((number, frame))  # a handler that raises from here on makes something said twice at worst
+        self._retained.append((number, frame, kept))  # if one raises from here on, something is said twice at worst
         for _ in range(count):
             waiting.popleft()
         return frame, size
 
     @property
     def retained_bytes(self) -> int:
-        """Bytes of the frames that are kept."""
+        """Bytes of the frames that are kept, without their tables of lengths."""
         return self.packed_bytes - self.forgotten_bytes
 
     @property
@@ -122,9 +150,9 @@ class Channel:
         first = max(self.first, self.taken + 1)
         return first if self.first and first <= self.last else 0
 
-    def unsent(self) -> list[tuple[int, bytes]]:
+    def unsent(self) -> list[tuple[int, _M]]:
         """(number, frame) of what was packed and not taken by the socket, in order."""
-        return [item for item in list(self._retained) if item[0] > self.sent]
+        return [(number, frame) for number, frame, _ in list(self._retained) if number > self.sent]
 
     def acknowledge(self, number: int) -> None:
         """Forget the frames up to a number: the other end has them. A number that was never given says nothing."""
@@ -132,7 +160,7 @@ class Channel:
             return
         retained = self._retained
         while retained and retained[0][0] <= number:
-            self.forgotten_bytes += len(retained.popleft()[1])
+            self.forgotten_bytes += retained.popleft()[2]
         self.sent = max(self.sent, number)
 
     def rewind(self) -> None:
@@ -157,7 +185,7 @@ class Channel:
 
     def unacknowledged(self) -> list[bytes]:
         """The envelopes of every frame that is kept, in order."""
-        return [envelope for _, frame in list(self._retained) for envelope in read_frame(frame).envelopes]
+        return [envelope for _, frame, _ in list(self._retained) for envelope in read_frame(frame).envelopes]
 
     # -- receiving -----------------------------------------------------------------------------------------------
 
@@ -171,12 +199,12 @@ class Channel:
         self._asked, self._asked_at = self.received, now
         return True
 
-    def acknowledgement(self) -> bytes:
+    def acknowledgement(self) -> _M:
         """A frame of no envelopes, outside the count; it goes out by itself when `UNTOLD` frames are committed and not told."""
         self.told = self.committed
-        return join_frame((), self.session, 0, self.committed)
+        return self._join((), self.session, 0, self.committed)
 
-    def heartbeat(self, clock: float, trouble: str = "") -> bytes:
+    def heartbeat(self, clock: float, trouble: str = "") -> _M:
         """A frame, outside the count, that tells the broker's clock, what was taken, committed or not, and what was sent.
 
         Args:
@@ -185,17 +213,17 @@ class Channel:
         """
         self.told = self.committed
         heartbeat = BrokerHeartbeat(clock, self.received, self.sent, trouble)
-        return join_frame((heartbeat.pack(),), self.session, 0, self.committed)
+        return self._join((heartbeat.pack(),), self.session, 0, self.committed)
 
-    def ask(self) -> bytes:
+    def ask(self) -> _M:
         """A frame, outside the count, that asks for what is missing."""
         self.told = self.committed
-        return join_frame((_RESEND,), self.session, 0, self.committed)
+        return self._join((_RESEND,), self.session, 0, self.committed)
 
 
 def receive(
-    channel: Channel, message: bytes, now: float, take: Callable[[list[bytes]], None], rewind: Callable[[], None]
-) -> bytes | None:
+    channel: Channel[_M], message: _M, now: float, take: Callable[[list[bytes]], None], rewind: Callable[[], None]
+) -> _M | None:
     """Let a message of the broker arrive at a node.
 
     Args:
@@ -212,8 +240,11 @@ def receive(
         MalformedFrame, IncompatibleVersion: as `read_frame`.
         InvalidEnvelope: a HEARTBEAT that is none.
     """
-    session, number, acknowledged = read_preamble(message)
-    envelopes = read_envelopes(message) or read_frame(message).envelopes  # which says what is wrong with it
+    if isinstance(message, Frame):
+        session, number, acknowledged, envelopes = message
+    else:
+        session, number, acknowledged = read_preamble(message)
+        envelopes = read_envelopes(message) or read_frame(message).envelopes  # which says what is wrong with it
     if session == channel.session:
         channel.acknowledge(acknowledged)
     elif session:

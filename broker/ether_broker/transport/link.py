@@ -67,6 +67,12 @@ class Link(Protocol):
     def is_receiving_thread(self) -> bool:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
 
+    def call(self, call: Callable[[], object]) -> None:
+        """Have something called where a user's callbacks are: in the receiving thread, at once if this is it.
+
+        A link whose receiver is called in no other thread calls it at once.
+        """
+
     @property
     def is_full(self) -> bool:
         """Whether more than `LINK_LIMIT` bytes wait to be sent or acknowledged: who can do without saying something does."""
@@ -86,6 +92,12 @@ class Link(Protocol):
 
         Raises:
             MailboxFull: the link is full, and it would start new work.
+        """
+
+    def send_last(self, envelope: bytes) -> None:
+        """Send at the end of a turn: the caller holds no lock, and has nothing of a user's on its stack.
+
+        So its thread may do the work of a broker of the same process.
         """
 
     def show_life(self) -> None:

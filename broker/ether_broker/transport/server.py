@@ -5,14 +5,17 @@ Another kind: docs/design.md, "Another transport, journal or clock".
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from ether_broker.security.identity import Identity
 from ether_broker.transport.address import Address, Addressing
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.step_lock import StepLock
+from ether_broker.wire.frame import Message
 
-__all__ = ["Guard", "Server"]
+__all__ = ["Guard", "Server", "SharedServer"]
 
 
 class Guard(Protocol):
@@ -43,11 +46,11 @@ class Server(Protocol):
     def addressing(self) -> Addressing:
         """Which node an address of its peers is one of."""
 
-    def receive(self, timeout: float) -> list[tuple[Address, bytes]]:
+    def receive(self, timeout: float) -> Sequence[tuple[Address, Message]]:
         """Wait up to `timeout` seconds for messages and take what is there: (address, message).
 
         Those of one sender come in the order in which it sent them; which of them are frames, and whether some are missing or
-        come twice, is the session table's to see. Nothing, when the time was up or `wake` was called.
+        come twice, is the session table's to see. Nothing, when the time was up or `wake` was called, and now and then before.
         """
 
     def transmit(self, session_table: SessionTable) -> None:
@@ -61,3 +64,26 @@ class Server(Protocol):
 
     def close(self, linger: float = 1.0) -> None:
         """Give up the address, and wait at most `linger` seconds for what was sent to leave."""
+
+
+@runtime_checkable
+class SharedServer(Server, Protocol):
+    """The interface of a server whose broker may be stepped in several threads, one at a time.
+
+    Only who holds `lock` may call `receive`, with no timeout, and `transmit`; what is transmitted is received within that.
+    """
+
+    lock: StepLock
+    """Held by whoever steps the broker, who must not wait for what comes from it. Who waits for the lock must hold no other,
+    and nothing of a user's may be on its stack: a step logs, and a log handler of a user's may take locks of a user's."""
+    on_sent: Callable[[], object]
+    """Called, in any thread, when a peer has something for the broker; `wake`, as long as nothing else is chosen."""
+    on_turn_end: Callable[[], None]
+    """Called in a thread that may step the broker, when a peer has something that is to be taken now."""
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a peer has something for the broker."""
+
+    def wait(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds until a peer has something, or `wake` was called; it takes nothing."""

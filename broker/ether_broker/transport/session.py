@@ -68,7 +68,7 @@ class Session:
     """Why it is gone; empty while it is there."""
     is_expected: bool = False
     """Whether it was there before the broker was restarted, and may come back."""
-    channel: Channel = field(default_factory=lambda: Channel(0))
+    channel: Channel[Any] = field(default_factory=lambda: Channel(0))
     outbox: deque[bytes] = field(default_factory=deque)
     """What may leave."""
     fresh: list[bytes] = field(default_factory=list)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.payload import pack
@@ -30,14 +30,16 @@ from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.admission_control import AdmissionControl
 from ether_broker.transport.backlog import GRAIN, MOST_BACKLOG_BYTES, Backlog
-from ether_broker.transport.channel import UNTOLD, Channel
+from ether_broker.transport.channel import JOINED, PARTS, UNTOLD, Channel, Framing
 from ether_broker.transport.cost import REFUSAL
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session import Session
 from ether_broker.transport.turns import FRAME_OVERHEAD, MOST_WAITING, InputQueue, Turns
 from ether_broker.wire.frame import (
     PREAMBLE,
+    Frame,
     Kind,
+    Message,
     join_frame,
     pack_envelope,
     read_frame,
@@ -101,7 +103,7 @@ class SessionTable:
         """What waits to be handled."""
         self._errors: OrderedDict[tuple[Address, str, bytes], bytes] = OrderedDict()
         """{(address, code, request id): what it is told}, of which the oldest make room: nobody has a right to them."""
-        self._asides: deque[tuple[Address, bytes]] = deque()
+        self._asides: deque[tuple[Address, Message]] = deque()
         """Welcomes, acknowledgements, and what is missing; a few for each session."""
         self._now = 0.0
         self._lenient_until = 0.0
@@ -127,7 +129,7 @@ class SessionTable:
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
-    def arrive(self, address: Address, message: bytes, now: float) -> None:
+    def arrive(self, address: Address, message: Message, now: float) -> None:  # noqa: C901  no call for each frame
         """Let a message wait for its turn, and take note at once that its peer lives and of what it acknowledges.
 
         Duplicates, frames out of order and frames without room are dropped; what is not acknowledged is sent again.
@@ -136,15 +138,23 @@ class SessionTable:
         self._now = now
         session = self._sessions.get(address)
         queue = self._admission.strangers(address) if session is None else session.input
-        number = 0
-        try:
-            of_session, number, acknowledged = read_preamble(message)
-        except EtherError:
-            message = message[: PREAMBLE.size]  # which says what is wrong with it when its turn comes
+        of_session = number = acknowledged = 0
+        is_frame = True
+        if isinstance(message, Frame):
+            of_session, number, acknowledged, envelopes = message
+            size = sum(map(len, envelopes))
         else:
-            if session is not None and not self._is_heard(session, of_session, number, acknowledged):
-                return
-        if queue.size + len(message) + FRAME_OVERHEAD > queue.limit:
+            try:
+                of_session, number, acknowledged = read_preamble(message)
+            except EtherError:
+                is_frame, message = (
+                    False,
+                    message[: PREAMBLE.size],
+                )  # which says what is wrong with it when its turn comes
+            size = len(message)
+        if is_frame and session is not None and not self._is_heard(session, of_session, number, acknowledged):
+            return
+        if queue.size + size + FRAME_OVERHEAD > queue.limit:
             self.refusals.note(session.node if session else "", "input_full", f"{queue.size:,} bytes wait already")
             return
         if session is not None and number:
@@ -154,7 +164,7 @@ class SessionTable:
                     self._asides.append((session.receiver, channel.ask()))
                 return
             channel.received = number
-        self.turns.put(queue, address, number, message)
+        self.turns.put(queue, address, number, message, size)
         if self.turns.size > MOST_WAITING:
             self._shed()
 
@@ -186,7 +196,7 @@ class SessionTable:
                 self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
-    def _open_other(self, queue: InputQueue[Session], address: Address, message: bytes) -> list[bytes]:
+    def _open_other(self, queue: InputQueue[Session], address: Address, message: Message) -> list[bytes]:
         """The first envelope of a peer without a session, when its turn comes; a message that is no frame is refused."""
         if queue.session is None and address in self._sessions:
             self.arrive(address, message, self._now)  # it has been let in meanwhile
@@ -226,7 +236,7 @@ class SessionTable:
         if of_node is None or of_node.listens != address:
             msg = f"HELLO came from the address {address[:32]!r}, where no node listens: see Connection in docs/protocol.md."
             raise NodeRefused(msg)
-        incarnation, receiver, talks = of_node
+        incarnation, receiver, talks, is_joined = of_node
         known = self._sessions.get(address)
         if known is not None:
             return known
@@ -239,7 +249,8 @@ class SessionTable:
                 "in when its end has been noticed."
             )
         owner = self._admission.enter(address)
-        channel = Channel(self._make_session(), self.timing.max_backoff)
+        framing: Framing[Any] = JOINED if is_joined else PARTS
+        channel = Channel(self._make_session(), self.timing.max_backoff, framing=framing)
         session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)
         self._sessions[receiver] = self._sessions[talks] = session
         self._names[node] = session
@@ -368,7 +379,7 @@ class SessionTable:
         for _, waiting, _ in self._ended_steps:
             waiting.pop(session, None)
 
-    def outgoing(self) -> Iterator[tuple[Address, bytes]]:
+    def outgoing(self) -> Iterator[tuple[Address, Message]]:
         """The frames to send now: (address, frame). Say `undelivered` at once for what the socket does not take."""
         while self._asides:
             yield self._asides.popleft()
@@ -392,7 +403,7 @@ class SessionTable:
                 channel.sent = channel.last
                 yield receiver, frame
 
-    def undelivered(self, address: Address, frame: bytes) -> None:
+    def undelivered(self, address: Address, frame: Message) -> None:
         """Note that the socket had no room for a frame; a numbered one goes first next time."""
         session = self._sessions.get(address)
         number = read_number(frame)

@@ -24,7 +24,7 @@ from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
 from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, possible
-from ether_broker.wire.frame import MAX_FRAME_BYTES, read_envelopes
+from ether_broker.wire.frame import MAX_FRAME_BYTES, Frame, Message, read_envelopes
 
 __all__ = ["DEAR", "FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
@@ -59,8 +59,8 @@ class InputQueue(Generic[_S]):
     def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
         self.session: _S | None = session
         self.limit: int = limit
-        self.frames: deque[tuple[Address, int, bytes]] = deque()
-        """(address, number, message); of those that are outside the count the number is 0."""
+        self.frames: deque[tuple[Address, int, Message, int]] = deque()
+        """(address, number, message, its bytes); of those that are outside the count the number is 0."""
         self.size: int = 0
         """Bytes that wait, those of the frame that is being handled included."""
         self.tag: int = 0
@@ -108,7 +108,7 @@ class Turns(Generic[_S]):
         open_other: takes apart what has no session or is no frame: (queue, address, message) → envelopes.
     """
 
-    def __init__(self, open_other: Callable[[InputQueue[_S], Address, bytes], list[bytes]]) -> None:
+    def __init__(self, open_other: Callable[[InputQueue[_S], Address, Message], list[bytes]]) -> None:
         self._open_other = open_other
         self.handled: dict[_S, int] = {}
         """{session: number of the last of its frames that was handled whole}, until who reads it clears it."""
@@ -136,10 +136,10 @@ class Turns(Generic[_S]):
             if queue is not self._dear_turn:
                 yield queue
 
-    def put(self, queue: InputQueue[_S], address: Address, number: int, message: bytes) -> None:
-        """Let a frame wait for its turn; whether there is room was asked before."""
-        size = len(message) + FRAME_OVERHEAD
-        queue.frames.append((address, number, message))
+    def put(self, queue: InputQueue[_S], address: Address, number: int, message: Message, size: int) -> None:
+        """Let a frame wait for its turn; whether there is room for its bytes was asked before."""
+        size += FRAME_OVERHEAD
+        queue.frames.append((address, number, message, size))
         queue.size += size
         self.size += size
         if not queue.is_waiting:
@@ -172,9 +172,11 @@ class Turns(Generic[_S]):
                 if not envelopes:
                     if not queue.frames:
                         break
-                    queue.address, queue.number, message = queue.frames.popleft()
-                    queue.opened = len(message) + FRAME_OVERHEAD
-                    found = None if queue.session is None else read_envelopes(message)
+                    queue.address, queue.number, message, queue.opened = queue.frames.popleft()
+                    if queue.session is None:
+                        found = None
+                    else:
+                        found = message.envelopes[:] if isinstance(message, Frame) else read_envelopes(message)
                     queue.envelopes = envelopes = found or self._open_other(queue, queue.address, message)
                     envelopes.reverse()
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
@@ -261,8 +263,8 @@ class Turns(Generic[_S]):
             return queue, None
         keep, first = queue.size // 2, 0
         while queue.frames and queue.size > keep:
-            _, number, message = queue.frames.pop()
-            queue.size -= len(message) + FRAME_OVERHEAD
-            self.size -= len(message) + FRAME_OVERHEAD
+            _, number, _, size = queue.frames.pop()
+            queue.size -= size
+            self.size -= size
             first = number or first
         return queue, first

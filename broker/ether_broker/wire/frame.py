@@ -18,7 +18,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum, IntFlag, unique
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
@@ -37,9 +37,12 @@ __all__ = [
     "Frame",
     "Header",
     "Kind",
+    "Message",
     "folded_of",
     "join_frame",
+    "make_frame",
     "make_next",
+    "make_next_parts",
     "mark",
     "name_of",
     "pack_envelope",
@@ -258,7 +261,7 @@ def mark(envelope: bytes, flag: Flag) -> bytes:
 
 
 class Frame(NamedTuple):
-    """A message taken apart."""
+    """A frame as its parts: a message that was taken apart, or one that never was bytes, as within a process."""
 
     session: int
     """The id that the broker gave the session; 0 where there is none yet."""
@@ -267,12 +270,22 @@ class Frame(NamedTuple):
     acknowledged: int
     """Every frame of the other direction up to this number has been taken."""
     envelopes: list[bytes]
+    """Nobody changes the list."""
+
+
+Message: TypeAlias = bytes | Frame
+"""What a transport carries: bytes, or within a process a frame as its parts."""
 
 
 def join_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> bytes:
     """Make one frame of several envelopes, 1,024 at most (`MAX_FRAME_ENVELOPES`)."""
     preamble = PREAMBLE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, len(envelopes), session, number, acknowledged)
     return b"".join((preamble, pack_lengths(envelopes), *envelopes))
+
+
+def make_frame(envelopes: Sequence[bytes], session: int = 0, number: int = 0, acknowledged: int = 0) -> Frame:
+    """The frame that `join_frame` makes, as its parts."""
+    return _new(Frame, (session, number, acknowledged, list(envelopes)))
 
 
 def pack_lengths(envelopes: Sequence[bytes]) -> bytes:
@@ -296,11 +309,26 @@ def make_next(waiting: deque[bytes], session: int, number: int, acknowledged: in
         size = len(envelope)
         head = _ALONE.pack(MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, 1, session, number, acknowledged, size)
         return head + envelope, size, 1
+    envelopes, size = _next(waiting)
+    return join_frame(envelopes, session, number, acknowledged), size, len(envelopes)
+
+
+def make_next_parts(waiting: deque[bytes], session: int, number: int, acknowledged: int) -> tuple[Frame, int, int]:
+    """As `make_next`, but for what the frame is: its parts."""
+    if len(waiting) == 1:
+        envelope = waiting[0]
+        return _new(Frame, (session, number, acknowledged, [envelope])), len(envelope), 1
+    envelopes, size = _next(waiting)
+    return _new(Frame, (session, number, acknowledged, envelopes)), size, len(envelopes)
+
+
+def _next(waiting: deque[bytes]) -> tuple[list[bytes], int]:
+    """What stands first and rides in one frame, and its bytes."""
     envelopes = [waiting[place] for place in range(min(BATCH, len(waiting)))]  # others may add meanwhile
     size = sum(map(len, envelopes))
     while size > MAX_FRAME_BYTES and len(envelopes) > 1:
         size -= len(envelopes.pop())
-    return join_frame(envelopes, session, number, acknowledged), size, len(envelopes)
+    return envelopes, size
 
 
 def read_preamble(frame: bytes) -> tuple[int, int, int]:
@@ -325,13 +353,15 @@ def read_preamble(frame: bytes) -> tuple[int, int, int]:
     return session, number, acknowledged
 
 
-def read_frame(frame: bytes) -> Frame:
+def read_frame(frame: Message) -> Frame:
     """Take a frame apart.
 
     Raises:
         MalformedFrame: as `read_preamble`, or lengths and count do not add up.
         IncompatibleVersion: as `read_preamble`.
     """
+    if isinstance(frame, Frame):
+        return frame
     session, number, acknowledged = read_preamble(frame)
     envelopes = read_envelopes(frame)
     if envelopes is None:
@@ -369,9 +399,9 @@ def read_envelopes(data: bytes, offset: int = PREAMBLE.size, count: int | None =
     return envelopes
 
 
-def read_number(frame: bytes) -> int:
-    """The number of a frame that `join_frame` made."""
-    return int.from_bytes(frame[16:24])
+def read_number(frame: Message) -> int:
+    """The number of a frame that was made here."""
+    return frame.number if isinstance(frame, Frame) else int.from_bytes(frame[16:24])
 
 
 def _check_major(frame: bytes) -> None:

@@ -9,8 +9,9 @@ Another kind: docs/design.md, "Another transport, journal or clock".
 
 from __future__ import annotations
 
+import itertools
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import zmq
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials
     from ether_broker.security.keyring import Keyring
     from ether_broker.transport.address import Addressing
+    from ether_broker.transport.in_process.server import InProcessServer
     from ether_broker.transport.link import Link
     from ether_broker.transport.refusal_log import RefusalLog
     from ether_broker.transport.server import Server
@@ -34,10 +36,12 @@ __all__ = [
     "make_context",
     "make_guard",
     "make_link",
+    "make_private_server",
     "make_server",
     "open_journal",
 ]
 
+_numbers: Final = itertools.count(1)
 Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 """What the connections of a process share."""
 
@@ -70,8 +74,19 @@ def make_guard(keyring: Keyring | None, bind: str | None) -> CurveGuard | None:
     return CurveGuard(keyring)
 
 
-def addressing() -> Addressing:
-    """How the broker's side of the transport tells whose an address is."""
+def make_private_server() -> InProcessServer:
+    """The broker's side of a transport that only this process reaches."""
+    from ether_broker.transport.in_process.server import InProcessServer
+
+    return InProcessServer(f"inproc://ether-{next(_numbers)}")
+
+
+def addressing(*, is_private: bool) -> Addressing:
+    """How the broker's side of the transport, or of the private one, tells whose an address is."""
+    if is_private:
+        from ether_broker.transport.in_process.server import InProcessServer
+
+        return InProcessServer.addressing
     from ether_broker.transport.zeromq.server import ZmqServer
 
     return ZmqServer.addressing

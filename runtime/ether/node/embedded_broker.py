@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.node.backends import Context, addressing, make_clock, make_guard, make_server, open_journal
+import pykka
+
+from ether.node.backends import (
+    Context,
+    addressing,
+    make_clock,
+    make_guard,
+    make_private_server,
+    make_server,
+    open_journal,
+)
 from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.backlog import Backlog
@@ -19,12 +28,14 @@ from ether_broker.transport.refusal_log import RefusalLog
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
     from ether_actors.supervisor.supervisor import Supervisor
+    from ether_actors.threads.pool import Pool
     from ether_broker.security.access_list import Access
     from ether_broker.security.keyring import Keyring
+    from ether_broker.transport.link import Link
+    from ether_broker.transport.server import Server, SharedServer
 
 __all__ = ["EmbeddedBroker"]
 
-_numbers = itertools.count(1)
 _PATIENCE: Final = 5.0
 
 
@@ -32,8 +43,8 @@ class EmbeddedBroker:
     """A broker in a thread of this process, from when it is made until `stop`.
 
     Args:
-        bind: its address; None is one that only sockets of the same context see.
-        context: whose socket it has.
+        bind: its address; None is none: nobody can join but by `link`.
+        context: whose socket it has; it needs none without an address.
         limits: bounds of the agents' mailboxes.
         journal: the file in which everything is kept; None keeps nothing.
         keyring: its own keys, and whom it lets in over TCP; None has no keys.
@@ -49,7 +60,7 @@ class EmbeddedBroker:
     """
 
     def __init__(
-        self, bind: str | None, context: Context, limits: Limits | None,
+        self, bind: str | None, context: Context | None, limits: Limits | None,
         journal: str | PathLike[str] | None = None, *, keyring: Keyring | None = None, insecure: bool = False,
         access: Access | None = None, create: bool = True, timing: Timing = DEFAULT_TIMING,
     ) -> None:  # fmt: skip
@@ -57,6 +68,9 @@ class EmbeddedBroker:
         from ether_actors.supervisor.supervisor import Supervisor
         from ether_actors.supervisor.supervisor_actor import TAP_INTERVAL, SupervisorActor
 
+        self.link: Link | None = None
+        """The only one that there can be to a broker without an address."""
+        self._private: SharedServer | None = None
         clock = make_clock()
         with _no_collection():
             opened = open_journal(journal, create=create)
@@ -64,25 +78,41 @@ class EmbeddedBroker:
             guard = make_guard(keyring, bind)
             supervisor = Supervisor(
                 limits=limits, tap_interval=TAP_INTERVAL, journal=opened, timing=timing.over(bind or ""), guard=guard,
-                access=access, addressing=addressing(),
+                access=access, addressing=addressing(is_private=bind is None),
             )  # fmt: skip
             with _no_collection():
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
-            endpoint = bind or f"inproc://ether-{next(_numbers)}"
             refusals = supervisor.state.session_table.refusals
-            socket = make_server(endpoint, context, guard, refusals, insecure=insecure)
+            server: Server
+            if bind is None or context is None:
+                server = self._private = make_private_server()
+                self.link = self._private.connect()
+            else:
+                server = make_server(bind, context, guard, refusals, insecure=insecure)
         except BaseException:
             opened.close()
             raise
-        self.supervisor: Any = SupervisorActor.start(socket, supervisor, clock)
+        self.supervisor: Any = SupervisorActor.start(server, supervisor, clock)
         """Its pykka ref."""
         self.refusals: RefusalLog = refusals
         """What it refused; any thread may look at it, and add to it."""
         self.backlog: Backlog = supervisor.state.session_table.backlog
         """What it keeps for its nodes."""
-        self.endpoint: str = socket.endpoint
+        self.endpoint: str = server.endpoint
         """The address that it listens at."""
         self._maintenance = None if journal is None else self._keep_up(opened, supervisor)
+
+    def step_in(self, pool: Pool) -> None:
+        """Without an address: step in an idle thread of a pool when something comes, which then runs the handler too."""
+        server = self._private
+        if server is None:
+            return
+
+        def step() -> None:
+            if not pool.submit_first(server.on_turn_end):
+                server.wake()
+
+        server.on_sent = step
 
     def _keep_up(self, journal: Any, supervisor: Supervisor) -> JournalMaintenance:
         from ether_actors.supervisor.journal.checkpoint_process import fold
@@ -94,10 +124,11 @@ class EmbeddedBroker:
         return maintenance
 
     def stop(self) -> None:
-        """End it, waiting at most 5 s."""
+        """End it, waiting at most 5 s; if it has not ended by then, it does by itself."""
         if self._maintenance is not None:
             self._maintenance.end()
-        self.supervisor.stop(block=True, timeout=_PATIENCE)
+        with contextlib.suppress(pykka.Timeout):  # it ends as soon as what keeps its thread lets go
+            self.supervisor.stop(block=True, timeout=_PATIENCE)
         if self._maintenance is not None:
             self._maintenance.join(_PATIENCE)
 

@@ -72,6 +72,7 @@ class OutgoingDelegations:
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.take: Callable[[SimpleQueue[Any], float | None], Any] = resources.take
         self.flush: Callable[[], None] = sender.flush
+        self.call: Callable[[Callable[[], object]], None] = sender.link.call
         self._name = name
         self._source = name.encode()
         self._sender = sender

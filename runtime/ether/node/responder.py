@@ -109,7 +109,10 @@ class Responder:
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
-            self._sender.send(envelope, more_follows=more)
+            if more:
+                self._sender.send(envelope, more_follows=True)
+            else:
+                self._sender.send_last(envelope)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
@@ -37,6 +38,10 @@ class Owner:
 
     def flush(self) -> None:
         self.flushed += 1
+
+    @staticmethod
+    def call(call: Callable[[], object]) -> None:
+        call()
 
     def check_may_wait(self) -> None:
         if self.refusal is not None:

@@ -471,3 +471,84 @@ def test_a_call_that_comes_as_a_parked_thread_looks_again_leaves_no_lock_behind_
         run(pool, lambda: None)
 
     assert pool.close() == 0
+
+
+def test_what_is_submitted_first_runs_in_an_idle_thread_which_takes_what_that_submits(pool: Pool):
+    threads: list[str] = []
+    done = threading.Event()
+
+    def note() -> None:
+        threads.append(threading.current_thread().name)
+
+    def submit() -> None:
+        note()
+        pool.submit(lambda: (note(), done.set()))
+
+    release = occupy(pool, 2)
+    assert not pool.submit_first(submit)
+    release.set()
+    wait_until(lambda: len(pool._parked) == 2)
+
+    assert pool.submit_first(submit)
+    assert done.wait(PATIENCE)
+    assert len(set(threads)) == 1
+
+
+def test_of_what_is_submitted_first_submits_all_but_one_wakes_other_threads(pool: Pool):
+    both = threading.Barrier(2)
+    done = threading.Semaphore(0)
+    occupy(pool, 2).set()
+    wait_until(lambda: len(pool._parked) == 2)
+
+    def meet() -> None:
+        both.wait(PATIENCE)
+        done.release()
+
+    assert pool.submit_first(lambda: (pool.submit(meet), pool.submit(meet)))
+    assert all(done.acquire(timeout=PATIENCE) for _ in range(2))
+
+
+def test_a_thread_too_many_that_leaves_has_another_take_what_it_was_to_take_itself(pool: Pool):
+    waited, release, done = threading.Event(), threading.Event(), threading.Event()
+    started = threading.Semaphore(0)
+
+    def wait_and_go_on() -> None:
+        with pool.blocking():
+            started.release()
+            waited.wait(PATIENCE)
+        release.wait(PATIENCE)
+
+    def submit() -> None:
+        waited.set()
+        wait_until(lambda: pool._waiting == 0)
+        pool.submit(done.set)
+
+    for _ in range(2):
+        pool.submit(wait_and_go_on)
+        assert started.acquire(timeout=PATIENCE)
+    occupy(pool, 2).set()
+    wait_until(lambda: len(pool._parked) == 2)
+
+    assert pool.submit_first(submit)
+    assert done.wait(PATIENCE)
+    release.set()
+
+
+def test_what_is_submitted_first_hides_no_threads_that_are_stuck(small: Pool):
+    """Four handlers wait without saying so, as for the network, and one that waits behind them gets a thread all the same."""
+    release = occupy(small, 1)
+    assert not small.submit_first(lambda: None)
+    before = small._done
+    other = threading.Event()
+    small.submit(other.set)
+    for _ in range(3):
+        small.relieve()
+    assert other.wait(PATIENCE)
+    wait_until(lambda: len(small._parked) >= 1)
+    seen = small._done
+    ran = threading.Event()
+    assert small.submit_first(ran.set)
+    assert ran.wait(PATIENCE)
+    wait_until(lambda: len(small._parked) >= 1)
+    assert small._done == seen > before
+    release.set()

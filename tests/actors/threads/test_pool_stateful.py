@@ -56,6 +56,18 @@ class PoolMachine(RuleBasedStateMachine):
         self.submitted.append(call)
         self.pool.submit(call.run)
 
+    @rule(count=st.integers(0, 3))
+    def submit_first(self, count: int) -> None:
+        calls = [Call(self.pool) for _ in range(count)]
+
+        def submit() -> None:
+            for call in calls:
+                self.pool.submit(call.run)
+
+        self.submitted += calls
+        if not self.pool.submit_first(submit):
+            submit()
+
     @rule(data=st.data())
     def wait(self, data: st.DataObject) -> None:
         if self.runs:

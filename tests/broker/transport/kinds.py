@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 import zmq
 
+from ether_broker.transport.in_process.link import InProcessLink
+from ether_broker.transport.in_process.server import InProcessServer
 from ether_broker.transport.link import Link
 from ether_broker.transport.memory.link import MemoryLink
 from ether_broker.transport.memory.server import MemoryServer
@@ -65,4 +67,20 @@ class _Memory:
     def close(self) -> None: ...
 
 
-KINDS: Final[dict[str, Callable[[Path], Transport]]] = {"zeromq": _ZeroMQ, "memory": _Memory}
+class _InProcess:
+    def __init__(self, _folder: Path) -> None:
+        self._server = InProcessServer("inproc://test")
+        self.server: Server = self._server
+
+    def link(self) -> InProcessLink:
+        return self._server.connect()
+
+    def move(self, link: Link) -> None:
+        time.sleep(0.001)
+
+    def close(self) -> None: ...
+
+
+KINDS: Final[dict[str, Callable[[Path], Transport]]] = {
+    "zeromq": _ZeroMQ, "memory": _Memory, "in_process": _InProcess,
+}  # fmt: skip

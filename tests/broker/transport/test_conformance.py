@@ -15,7 +15,7 @@ from ether_broker.errors import MailboxFull
 from ether_broker.transport.link import LINK_LIMIT, Link
 from ether_broker.transport.server import Server
 from ether_broker.transport.session_table import SessionTable
-from ether_broker.wire.frame import Kind, pack_envelope, read_header
+from ether_broker.wire.frame import Kind, pack_envelope, read_frame, read_header
 from tests.broker.transport.kinds import KINDS, Transport
 
 PATIENCE = 10.0
@@ -79,7 +79,7 @@ class Node:
         self.was_receiving_thread: list[bool] = []
 
     def received(self, envelopes: list[bytes]) -> None:
-        self.was_receiving_thread.append(self.link.is_receiving_thread)
+        self.link.call(lambda: self.was_receiving_thread.append(self.link.is_receiving_thread))
         self.heard += [heard(envelope) for envelope in envelopes if read_header(envelope).kind == Kind.EVENT]
 
     def ticked(self) -> None: ...
@@ -285,7 +285,7 @@ def test_a_node_that_shows_life_is_heard_outside_the_count(bus: Bus):
 # -- from the broker to a node -------------------------------------------------------------------------------------
 
 
-def test_what_the_broker_sends_comes_in_order_and_once_in_the_receiving_thread(bus: Bus):
+def test_what_the_broker_sends_comes_in_order_and_once_and_calls_run_in_the_receiving_thread(bus: Bus):
     node = bus.join("n")
     texts = [b"%d" % number for number in range(300)]
     for place in range(0, len(texts), 3):
@@ -293,6 +293,7 @@ def test_what_the_broker_sends_comes_in_order_and_once_in_the_receiving_thread(b
     bus.until(lambda: len(node.heard) >= len(texts))
 
     assert node.heard == texts
+    bus.until(lambda: len(node.was_receiving_thread) >= 100)
     assert set(node.was_receiving_thread) == {True}
     assert not node.link.is_receiving_thread
 
@@ -362,23 +363,18 @@ def test_a_wait_for_messages_ends_when_another_thread_says_so_and_only_then(bus:
 
 def test_a_wait_for_messages_ends_when_one_comes(bus: Bus):
     node, server = bus.join("n"), bus.transport.server
-    waits: list[list[bytes]] = []
+    said_to_it: list[bytes] = []
 
     def wait() -> None:
         # HELLO is said until it is answered, so that a second one, or what its answer brings about, may still be under way.
-        while messages := server.receive(PATIENCE * 10):
-            waits.append([message for _, message in messages])
-            if any(b"hello" in message for message in waits[-1]):
-                break
+        while not any(b"hello" in envelope for envelope in said_to_it):
+            for _, message in server.receive(PATIENCE * 10):
+                said_to_it.extend(read_frame(message).envelopes)
 
-    thread = threading.Thread(target=wait)
+    thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     node.link.send(said(b"hello"))
     node.link.flush()
     thread.join(PATIENCE)
-    has_ended = not thread.is_alive()
-    server.wake()
-    thread.join()
 
-    assert has_ended
-    assert any(b"hello" in message for message in waits[-1])
+    assert not thread.is_alive()

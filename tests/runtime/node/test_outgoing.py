@@ -24,7 +24,10 @@ class Silence:
         resources: Any = SimpleNamespace(
             wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
         )  # fmt: skip
-        sender: Any = SimpleNamespace(flush=lambda: None, send=lambda _envelope, *, more_follows, is_new: None)
+        link = SimpleNamespace(call=lambda call: call())
+        sender: Any = SimpleNamespace(
+            link=link, flush=lambda: None, send=lambda _envelope, *, more_follows, is_new: None
+        )
         session_state: Any = SimpleNamespace(
             is_draining=False,
             default_timeout=60.0,

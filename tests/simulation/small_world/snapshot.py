@@ -109,7 +109,7 @@ def _history(world: World) -> tuple[Any, ...]:
 
 def _kept(channel: Channel, kinds: frozenset[int]) -> list[tuple[int, bytes]]:
     """(number of its frame, envelope) of what an end still keeps, of the kinds that mean anything to a later session."""
-    frames = ((number, read_frame(frame).envelopes) for number, frame in channel._retained)
+    frames = ((number, read_frame(frame).envelopes) for number, frame, _ in channel._retained)
     return [(number, envelope) for number, envelopes in frames for envelope in envelopes if envelope[0] in kinds]
 
 

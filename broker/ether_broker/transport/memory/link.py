@@ -62,7 +62,7 @@ class MemoryLink:
         """Whether nothing passes in either direction, as on a wire that was cut: nobody is told."""
         self._server = server
         self._receiver: Receiver | None = None
-        self._channel = Channel(0)
+        self._channel: Channel[bytes] = Channel(0)
         self._greetings: deque[bytes] = deque()
         self._aside: deque[bytes] = deque()
         self._waiting: deque[bytes] = deque()
@@ -101,6 +101,11 @@ class MemoryLink:
         """Whether the call comes from the receiver, or from a callback in it, which must not wait."""
         return self._is_delivering
 
+    @staticmethod
+    def call(call: Callable[[], object]) -> None:
+        """Call something at once; see `Link.call`."""
+        call()
+
     @property
     def is_full(self) -> bool:
         """Whether what starts new work is refused; see `Link.is_full`."""
@@ -112,6 +117,10 @@ class MemoryLink:
             raise MailboxFull(REFUSED)
         self._waiting.append(envelope)
         self._waiting_bytes += len(envelope)
+
+    def send_last(self, envelope: bytes) -> None:
+        """Send with the next flush; see `Link.send_last`."""
+        self.send(envelope)
 
     def show_life(self) -> None:
         """Show that this node lives, with the next flush; see `Link.show_life`."""

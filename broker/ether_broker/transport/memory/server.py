@@ -92,6 +92,7 @@ class MemoryServer:
         self.is_blocked = False
         for address, frame in session_table.outgoing():
             link = self._links.get(address)
+            assert isinstance(frame, bytes)
             if link is None:
                 session_table.unreachable(address)
             elif not link.take(frame):

@@ -77,7 +77,7 @@ class ZmqLink:
         self._listen = self._connect(_LISTENS)
         self._talk = self._connect(_TALKS)
         self._raw_send: Callable[[bytes, int], object] = self._sending()
-        self._channel = Channel(0)
+        self._channel: Channel[bytes] = Channel(0)
         self._watchdog = ReconnectPolicy(time.monotonic())
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -166,6 +166,11 @@ class ZmqLink:
         """Whether the caller is the receiving thread, which must not wait for what it would receive."""
         return bool(self._threads) and self._threads[0] is threading.current_thread()
 
+    @staticmethod
+    def call(call: Callable[[], object]) -> None:
+        """Call something at once; see `Link.call`."""
+        call()
+
     @property
     def is_full(self) -> bool:
         """Whether what starts new work is refused; see `Link.is_full`."""
@@ -183,6 +188,10 @@ class ZmqLink:
             self.flush()
         elif not self._kicked:
             self._wake_sender()
+
+    def send_last(self, envelope: bytes) -> None:
+        """Send now; see `Link.send_last`."""
+        self.send(envelope)
 
     def show_life(self) -> None:
         """Show that this node lives; see `Link.show_life`."""

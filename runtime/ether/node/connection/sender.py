@@ -26,12 +26,14 @@ class Sender:
         link: open or not yet.
     """
 
-    __slots__ = ("flush", "last_words", "link", "send")
+    __slots__ = ("flush", "last_words", "link", "send", "send_last")
 
     def __init__(self, link: Link) -> None:
         self.link: Link = link
         self.send: SendCall = link.send
         """As `Link.send`, until BYE has been said: nothing follows it."""
+        self.send_last: Callable[[bytes], None] = link.send_last
+        """As `Link.send_last`, likewise."""
         self.flush: Callable[[], None] = link.flush
         """Send what has been kept back."""
         self.last_words: list[bytes] = []
@@ -46,7 +48,7 @@ class Sender:
         """Say that this is the last word, now."""
         bye = pack_envelope(Kind.BYE)
         self.last_words = [bye]  # first: a session that begins at this moment says it too
-        self.send = _say_nothing
+        self.send = self.send_last = _say_nothing
         self.link.send(bye)
         self.flush()
 
