@@ -231,14 +231,19 @@ class Supervisor:
             first = state.tap.next
             state.tap.append(passing, now)
             self._ticket = state.journal.append(first, now, wall, passing)
-            added, schedule.added = schedule.added, []
-            size = _STEP + sum(map(len, passing))
-            state.unwritten += size
-            self._appended.append((self._ticket, state.tap.next, size, added))
+            if self._ticket > state.journal.committed or self._appended or schedule.added or schedule.paused:
+                added, schedule.added = schedule.added, []
+                size = _STEP + sum(map(len, passing))
+                state.unwritten += size
+                self._appended.append((self._ticket, state.tap.next, size, added))
+            else:
+                state.durable = state.tap.next
             if self._observer_feed.watching:
                 self._observer_feed.passed()
-        state.session_table.end_step(self._ticket, joins=state.journal.trouble is not None)
-        self._release()
+        committed = state.journal.committed
+        state.session_table.end_step(self._ticket, committed, joins=state.journal.trouble is not None)
+        if self._appended or self._ticket > committed:
+            self._release()
 
     def _release(self) -> None:
         """Let go of what the journal has committed."""

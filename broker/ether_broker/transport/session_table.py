@@ -152,8 +152,15 @@ class SessionTable:
                     message[: PREAMBLE.size],
                 )  # which says what is wrong with it when its turn comes
             size = len(message)
-        if is_frame and session is not None and not self._is_heard(session, of_session, number, acknowledged):
-            return
+        if is_frame and session is not None:
+            channel = session.channel
+            if of_session == channel.session and session.gone_since is None and acknowledged <= channel.last:
+                session.heard = now
+                channel.acknowledge(acknowledged)
+                if session.counted:
+                    self.backlog.count(session, session.outbox_bytes + channel.retained_bytes)
+            elif not self._is_heard(session, of_session, number, acknowledged):
+                return
         if queue.size + size + FRAME_OVERHEAD > queue.limit:
             self.refusals.note(session.node if session else "", "input_full", f"{queue.size:,} bytes wait already")
             return
@@ -313,13 +320,14 @@ class SessionTable:
         if size - session.counted > GRAIN:
             self.backlog.grow(session, size)
 
-    def end_step(self, ticket: int, *, joins: bool = False) -> None:
+    def end_step(self, ticket: int, committed: int = -1, *, joins: bool = False) -> None:
         """End a step: what it sends, and the acknowledgements of what it took, wait for `release(ticket)`.
 
         Steps that gave the journal nothing new, such as those that took heartbeats, are one with the last that did.
 
         Args:
             ticket: of the last step that the journal was given.
+            committed: the last that is in it; if that is this one, nothing has to wait.
             joins: whether this step may leave together with earlier ones, as while the journal cannot be written: the more
                 groups wait, the more steps join one. So few are there to be looked through, however long that lasts, and
                 what is durable leaves soon.
@@ -331,6 +339,9 @@ class SessionTable:
         if not self._touched:
             return
         steps = self._ended_steps
+        if ticket <= committed and not steps:
+            self._let_leave()
+            return
         last, waiting, first = steps[-1] if steps else (-1, {}, -1)
         if last != ticket:
             if joins and (ticket - first < len(steps) >> _JOINED_SHIFT or len(steps) >= _MOST_ENDED_STEPS):
@@ -350,6 +361,24 @@ class SessionTable:
                 before.extend(fresh)
                 fresh = before
             waiting[session] = fresh, session.handled
+        self._touched.clear()
+
+    def _let_leave(self) -> None:
+        """Let what this step sends leave, as nothing of it has to wait."""
+        for session in self._touched.values():
+            if session.lost:
+                continue  # `unacknowledged` tells what this step would have sent it
+            channel, fresh = session.channel, session.fresh
+            channel.committed = session.handled
+            if fresh:
+                session.outbox.extend(fresh)
+                fresh.clear()
+                self._ready[session.receiver] = session
+            elif session.handled - channel.told >= UNTOLD:
+                self._asides.append((session.receiver, channel.acknowledgement()))
+            size = session.outbox_bytes + channel.packed_bytes - channel.forgotten_bytes
+            if size - session.counted > GRAIN:
+                self.backlog.grow(session, size)
         self._touched.clear()
 
     def release(self, ticket: int) -> None:
