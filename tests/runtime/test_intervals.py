@@ -95,3 +95,21 @@ def test_what_welcome_says_reaches_the_link(world: World):
     world.join("n")
 
     assert told == [(TIMING,)]
+
+
+def test_a_node_without_work_looks_less_often_and_never_later_than_something_is_due(world: World):
+    node, _ = world.join("n")
+    world.advance(0.1)
+    waits = []
+    for _ in range(100):  # 10 s
+        world.clock.advance(0.1)
+        waits.append(node.ticked())
+
+    assert max(waits) == pytest.approx(0.3)
+    assert min(waits) < 0.11  # before a heartbeat
+
+    node._timers.add(world.clock.monotonic() + 0.05, lambda: None)
+    assert node.ticked() <= 0.051
+    node.resources.pool._ready.append(lambda: None)
+    assert node.ticked() == pytest.approx(0.1)
+    node.resources.pool._ready.clear()

@@ -94,6 +94,11 @@ class Resources:
         for pool in self._private_pools:
             pool.ask_again()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs on them, or waits, that has to be looked after."""
+        return self.loop.is_idle and self.pool.is_idle and all(pool.is_idle for pool in self._private_pools)
+
     def close(self, timeout: float) -> None:
         """End loop and threads, waiting at most `timeout` seconds for each."""
         self.loop.close(timeout)

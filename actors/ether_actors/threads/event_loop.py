@@ -118,6 +118,11 @@ class EventLoop:
         return self.stands_still
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs in it, or waits."""
+        return not (self._tasks or self._calls or self._is_draining or self._unanswered != _ANSWERED)
+
+    @property
     def stands_still(self) -> bool:
         """Whether something keeps it; where neither a call nor a task does, the machine gives its thread no time."""
         return self._unanswered >= _TICKS and (self._is_draining or self.task is not None)

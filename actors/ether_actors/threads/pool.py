@@ -108,6 +108,11 @@ class Pool:
             return Room.ALL
         return Room.SUB_DELEGATIONS if waiting < self._most else Room.NONE
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs in it, or waits."""
+        return len(self._parked) == len(self._threads) and not self._ready and self._ask_at is None
+
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
         self._ready.append(call)

@@ -25,8 +25,11 @@ class Receiver(Protocol):
     def received(self, envelopes: list[bytes]) -> None:
         """Envelopes from the broker, in order and each once, but for those of `Link.greet`'s answers."""
 
-    def ticked(self) -> None:
-        """About every 0.1 s."""
+    def ticked(self) -> float:
+        """Do what is due; returns the seconds after which it is to be called again at the latest.
+
+        What the link receives meanwhile changes nothing of that, so it is short while there is work.
+        """
 
 
 class Link(Protocol):

@@ -56,6 +56,10 @@ logger: logging.Logger = logging.getLogger("ether.node")
 
 _RESPONSE: Final = int(Kind.RESPONSE)  # a member of an Enum costs a look-up each time that it is named
 _DELEGATION: Final = int(Kind.DELEGATION)
+_TICK: Final = 0.1
+"""Seconds between two looks at what runs."""
+_CALM: Final = 0.3
+"""Seconds between two looks where nothing does: what begins otherwise than by the link is looked after so soon."""
 _FAREWELL: Final = 1.0
 """Seconds in which the broker must have said BYE to a node without work; one with work has the rest of its `drain`."""
 
@@ -200,8 +204,12 @@ class Node:
 
     # -- time ----------------------------------------------------------------------------------------------------
 
-    def ticked(self) -> None:
-        """Show life, say that long work goes on, fire timers, and end what the broker will not end any more."""
+    def ticked(self) -> float:
+        """Show life, say that long work goes on, fire timers, and end what the broker will not end any more.
+
+        Returns:
+            Seconds after which it is to be called again: 0.1 while the node has work, and 0.3 at most.
+        """
         resources = self.resources
         now = resources.monotonic()
         self._session.ticked()
@@ -220,6 +228,9 @@ class Node:
             self._show_life(now)
             self.outgoing.end_overdue(now)
             self._session.seek()
+        if self._session.is_waiting or not resources.is_idle or next(self.agent_host.busy_cells(), None) is not None:
+            return _TICK
+        return max(0.001, min(_CALM, self._next_beat - now, self._timers.next_due() - now))
 
     def _show_life(self, now: float) -> None:
         """Tell the broker the loads of the agents that work, and give up what hangs of them."""

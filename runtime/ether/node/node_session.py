@@ -175,6 +175,11 @@ class NodeSession:
             self._greet_at = now + self._pause * (1.0 - self._resources.random.random() / 2)
             self._greet()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to be asked for in the next ticks."""
+        return bool(self._owed)
+
     def ticked(self) -> None:
         """Ask for what the broker owes us from before this session.
 

@@ -57,8 +57,8 @@ class Nobody:
     def received(self, envelopes: list[bytes]) -> None:
         raise AssertionError(envelopes)
 
-    def ticked(self) -> None:
-        pass
+    def ticked(self) -> float:
+        return 0.1
 
 
 def test_a_link_with_an_allowed_key_gets_through(broker, alice, ring):

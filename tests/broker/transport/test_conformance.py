@@ -82,7 +82,8 @@ class Node:
         self.link.call(lambda: self.was_receiving_thread.append(self.link.is_receiving_thread))
         self.heard += [heard(envelope) for envelope in envelopes if read_header(envelope).kind == Kind.EVENT]
 
-    def ticked(self) -> None: ...
+    def ticked(self) -> float:
+        return 0.1
 
 
 class Bus:

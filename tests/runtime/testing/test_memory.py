@@ -26,7 +26,8 @@ class Receiver:
         if self.link is not None:
             self.was_receiving.append(self.link.is_receiving_thread)
 
-    def ticked(self) -> None: ...
+    def ticked(self) -> float:
+        return 0.1
 
     @property
     def kinds(self) -> list[Kind]:

@@ -200,17 +200,18 @@ class InProcessLink:
             except BaseException:  # whatever a user's callback raises, the node goes on
                 logger.exception("a callback failed")
             if time.monotonic() >= due:
-                due = time.monotonic() + TICK
-                self._tick(receiver)
+                due = time.monotonic() + self._tick(receiver)
 
-    def _tick(self, receiver: Receiver) -> None:
+    def _tick(self, receiver: Receiver) -> float:
+        wait = TICK
         try:
             with self._server.lock:
-                receiver.ticked()
+                wait = receiver.ticked()
             if self.waiting or self.asides:  # whoever sent it may have been interrupted before it said so, as by Ctrl-C
                 self._server.wake()
         except Exception:
             logger.exception("a tick of the node failed")
+        return wait
 
     # -- the broker's side, in whichever thread steps it ----------------------------------------------------------
 

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import zmq
@@ -87,6 +88,8 @@ class ZmqLink:
         self._kick = threading.Lock()
         self._kick.acquire()
         self._kicked = False
+        self._wait = TICK
+        """Seconds that a `recv` waits."""
         self._closing = False
         self._threads: list[threading.Thread] = []
 
@@ -252,7 +255,7 @@ class ZmqLink:
             self.flush()
 
     def _receive(self, receiver: Receiver) -> None:
-        ticked = time.monotonic()
+        due = time.monotonic() + TICK
         while not self._closing:
             try:
                 message = self._listen.recv()
@@ -274,18 +277,26 @@ class ZmqLink:
                 logger.warning("a message of the broker was not taken: %s", error)
             except Exception:
                 logger.exception("what the broker sent broke the node's step; it is dropped")
-            if now - ticked >= TICK:  # whatever the broker sends
-                ticked = now
-                self._tick(now, receiver)
+            if now >= due:  # whatever the broker sends
+                due = now + self._tick(now, receiver)
 
-    def _tick(self, now: float, receiver: Receiver) -> None:
+    def _tick(self, now: float, receiver: Receiver) -> float:
+        """Do what is due; returns when to do so again, which is when the next `recv` ends that gets nothing."""
+        wait = TICK
         try:
             self._look_at_handshakes()
             self._look_at_connections(now)
             self.flush()
-            receiver.ticked()
+            wait = receiver.ticked()
         except Exception:
             logger.exception("a tick of the node failed")
+        channel = self._channel
+        if self._handshakes or self._waiting or self._aside or channel.sent < channel.last:
+            wait = TICK  # the socket had no room, or soon it may not be the right one
+        if wait != self._wait:
+            self._wait = wait
+            self._listen.setsockopt(zmq.RCVTIMEO, ceil(wait * 1000))
+        return wait
 
     def _look_at_connections(self, now: float) -> None:
         """Replace a connection on which nothing gets through, though ZeroMQ reports no fault."""
@@ -308,7 +319,7 @@ class ZmqLink:
         if role == _LISTENS:
             self._listen.close(0)
             time.sleep(pause)
-            self._listen = self._connect(role)
+            self._listen, self._wait = self._connect(role), TICK
             return
         with self._lock:
             self._raw_send = _nowhere

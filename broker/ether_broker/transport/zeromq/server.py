@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import zmq
@@ -152,8 +153,8 @@ class ZmqServer:
         flags = _DONTWAIT
         if timeout > 0:
             flags = 0
-            milliseconds = max(1, int(timeout * 1000))
-            milliseconds -= milliseconds % (1 if milliseconds < _FINE else _FINE)
+            step = _FINE if timeout * 1000 > _FINE else 1
+            milliseconds = ceil(timeout * 1000 / step) * step
             if milliseconds != self._timeout:  # in steps, because each change costs as much as a recv
                 self._timeout = milliseconds
                 self._socket.setsockopt(zmq.RCVTIMEO, milliseconds)

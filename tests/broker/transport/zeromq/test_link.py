@@ -32,6 +32,8 @@ class Recorder:
         self.ticks = 0
         self.news = threading.Condition()
         self.on_envelope = lambda envelope: None
+        self.wait_at_most = 0.1
+        """Seconds until the next tick."""
 
     def received(self, envelopes: list[bytes]) -> None:
         with self.news:
@@ -40,10 +42,11 @@ class Recorder:
         for envelope in envelopes:
             self.on_envelope(envelope)
 
-    def ticked(self) -> None:
+    def ticked(self) -> float:
         with self.news:
             self.ticks += 1
             self.news.notify_all()
+        return self.wait_at_most
 
     def wait(self, condition) -> None:
         with self.news:
@@ -234,6 +237,21 @@ def test_what_comes_is_received_in_order_in_one_thread(link: ZmqLink, hub: Hub):
     assert recorder.envelopes == [b"%d %s" % (number, letter) for number in range(100) for letter in (b"a", b"b")]
     assert set(where) == {True}
     assert not link.is_receiving_thread
+
+
+def test_a_receiver_that_has_nothing_to_do_is_not_ticked_until_it_has(link: ZmqLink, hub: Hub):
+    recorder = Recorder()
+    recorder.wait_at_most = 60.0
+    link.open(recorder)
+    link.greet(b"hello")
+    routing_id, _ = hub.frame()
+    recorder.wait(lambda: recorder.ticks == 1)
+
+    for number in range(100):
+        hub.send(routing_id, join_frame([b"%d" % number]))
+    recorder.wait(lambda: len(recorder.envelopes) == 100)
+
+    assert recorder.ticks == 1
 
 
 def test_a_message_that_is_no_frame_and_a_receiver_that_raises_cost_only_themselves(link: ZmqLink, hub: Hub, caplog):
