@@ -238,10 +238,10 @@ def test_who_waits_as_what_has_come_is_taken_is_told_so_too(monkeypatch: pytest.
 def test_a_bus_is_closed_by_who_has_the_lock_that_a_log_handler_waits_for(place: str, monkeypatch: pytest.MonkeyPatch):
     lock, waits = threading.Lock(), threading.Event()
 
-    def log(*_: object) -> None:
+    def log(*_: object) -> float:
         waits.set()
         with lock:
-            pass
+            return 0.1
 
     monkeypatch.setattr(embedded_broker, "_PATIENCE", 0.2)
     with lock, Runtime(drain=0.2) as bus:
@@ -260,10 +260,11 @@ def test_a_bus_that_a_finalizer_closes_within_a_tick_ends(monkeypatch: pytest.Mo
     bus = Runtime(drain=0.2)
     bus.open()
 
-    def close(self: Node) -> None:
+    def close(self: Node) -> float:
         patch.undo()
         bus.close()
         closed.set()
+        return 0.1
 
     monkeypatch.setattr(embedded_broker, "_PATIENCE", 0.2)
     with pytest.MonkeyPatch.context() as patch:
