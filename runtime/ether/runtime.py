@@ -184,20 +184,22 @@ class Runtime:
             raise UsageError("The runtime is open already: open it once, or make another.")
         self._context = None if self._url is None and self._bind is None else make_context()
         try:
-            url, link = None if self._url is None else _address(self._url, self._credentials), None
+            url, link, pool = (
+                None if self._url is None else _address(self._url, self._credentials),
+                None,
+                Pool(self._threads),
+            )
             if url is None:
-                self._broker = EmbeddedBroker(
+                broker = self._broker = EmbeddedBroker(
                     self._bind, self._context, self._limits, self._journal,
                     keyring=self._keyring, insecure=self._insecure,
                     access=self._access, timing=self._timing,
                 )  # fmt: skip
-                url, link = self._broker.endpoint, self._broker.link
+                broker.step_in(pool)
+                url, link = broker.endpoint, broker.link
             if link is None:
                 assert self._context is not None
                 link = make_link(url, self._context, self._credentials)
-            pool = Pool(self._threads)
-            if self._broker is not None:
-                self._broker.step_in(pool)
             node = Node(self._name, link, Resources(make_clock(), pool=pool))
             try:
                 node.join(self._join_timeout)

@@ -166,11 +166,11 @@ class Handle:
             owner = self._owner
             owner.check_may_wait()
             owner.flush()
-            made = self._waiter or Latch()  # not with the lock: what is made may run a user's finalizer, which may wait
+            made = self._waiter or Latch()  # not with the lock: any call may run a user's finalizer, which may wait
             with owner.lock:
                 waiter = self._waiter = self._waiter or made
-                if self._done:
-                    waiter.set()
+            if self._done:
+                waiter.set()
             if not owner.wait(waiter, patience):
                 msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
                 raise WaitTimeout(msg)

@@ -35,7 +35,7 @@ class _Source:
 
     def _seed(self) -> None:
         # A lock of its own: the parent's may have been held by another thread when it forked.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer that runs with it may make an id
         self._node = int.from_bytes(os.urandom(6)) & ((1 << 42) - 1)
         self._count = int.from_bytes(os.urandom(3))
         self._until = 0.0

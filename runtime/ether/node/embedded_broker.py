@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 from collections.abc import Iterator
 from functools import partial
 from os import PathLike
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ether_broker.transport.server import Server, SharedServer
 
 __all__ = ["EmbeddedBroker"]
+
+logger = logging.getLogger("ether.runtime")
 
 _PATIENCE: Final = 5.0
 
@@ -127,8 +130,11 @@ class EmbeddedBroker:
         """End it, waiting at most 5 s; if it has not ended by then, it does by itself."""
         if self._maintenance is not None:
             self._maintenance.end()
-        with contextlib.suppress(pykka.Timeout):  # it ends as soon as what keeps its thread lets go
+        try:
             self.supervisor.stop(block=True, timeout=_PATIENCE)
+        except pykka.Timeout:
+            if self._maintenance is not None:
+                logger.warning("the broker has not ended yet, and has its journal until what holds it up lets go")
         if self._maintenance is not None:
             self._maintenance.join(_PATIENCE)
 

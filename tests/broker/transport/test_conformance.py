@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import MailboxFull
 from ether_broker.transport.link import LINK_LIMIT, Link
-from ether_broker.transport.server import Server
+from ether_broker.transport.server import Server, SharedServer
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind, pack_envelope, read_frame, read_header
 from tests.broker.transport.kinds import KINDS, Transport
@@ -40,9 +41,13 @@ class Broker:
         self.gone: list[str] = []
         self.was_blocked = False
 
-    def step(self, timeout: float = 0.0) -> None:
+    def step(self) -> None:
+        with self.server.lock if isinstance(self.server, SharedServer) else nullcontext():
+            self._step()
+
+    def _step(self) -> None:
         table, now = self.table, time.monotonic()
-        for address, message in self.server.receive(timeout):
+        for address, message in self.server.receive(0.0):
             table.arrive(address, message, now)
         for queue, envelope in table.turns.take():
             header = read_header(envelope)

@@ -93,10 +93,6 @@ class InProcessLink:
         """Begin to receive."""
         self._thread = threading.Thread(target=self._run, args=(receiver,), name="ether-link-receive", daemon=True)
         self._thread.start()
-        with self._server.lock:
-            self._receiver = receiver
-            while not self._early.empty():
-                self.take(self._early.get())
         self.flush()
 
     def greet(self, envelope: bytes) -> None:
@@ -182,11 +178,15 @@ class InProcessLink:
             self._thread.join(2.0)
         self._is_closed = True
         self._server.disconnect(self)
-        if (left := self._calls.qsize() - 1) > 0:
-            logger.warning("%d callbacks were not called any more", left)
+        if not self.is_receiving_thread and (left := self._calls.qsize() - 1) > 0:
+            logger.warning("%d callbacks wait still, and are called if the process lives so long", left)
 
     def _run(self, receiver: Receiver) -> None:
         self._receives_in = threading.get_ident()
+        with self._server.lock:  # here, as a signal's handler that raised in `open` would leave it held
+            self._receiver = receiver
+            while not self._early.empty():
+                self.take(self._early.get())
         due = time.monotonic() + TICK
         while True:
             try:
@@ -209,7 +209,7 @@ class InProcessLink:
                 wait = receiver.ticked()
             if self.waiting or self.asides:  # whoever sent it may have been interrupted before it said so, as by Ctrl-C
                 self._server.wake()
-        except Exception:
+        except BaseException:  # a log handler may exit: the node goes on
             logger.exception("a tick of the node failed")
         return wait
 
