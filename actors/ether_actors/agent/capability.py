@@ -168,12 +168,12 @@ class Handler:
         if value is None:
             value = {}
         try:
-            valid = self._adapter.validate_python(value)
+            valid = self._adapter.validator.validate_python(value)
         except ValidationError as error:
             raise ParameterError.of(self.capability.name, value, error) from None
         if self._field is not None:
             return {self._field: valid}
-        arguments = dict(valid.model_extra or {})
+        arguments = dict(valid.__pydantic_extra__ or {})
         for ours, name in self._names.items():
             arguments[name] = getattr(valid, ours)
         return arguments
@@ -187,7 +187,7 @@ class Handler:
         if self._result is None or isinstance(value, Response):
             return value
         try:
-            return self._result.validate_python(value)
+            return self._result.validator.validate_python(value)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in problem["loc"]) or "the result"

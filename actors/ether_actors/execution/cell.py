@@ -10,10 +10,10 @@ in the process on a BaseException.
 from __future__ import annotations
 
 import enum
-import inspect
 import logging
 from collections.abc import Callable
 from contextvars import Context
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.agent import local_message as pykka_message
@@ -380,7 +380,7 @@ class Cell:
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, services, deadline)
             value = Context().run(handler.call, self.agent, arguments, task)  # which sees what no other handler has set
-            if inspect.iscoroutine(value):
+            if isinstance(value, CoroutineType):
                 services.loop.call(lambda: self._begin(work, handler, value))
                 return False
             self._complete(work, task, handler, value)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedBroker"]
 
-logger = logging.getLogger("ether.runtime")
+logger: logging.Logger = logging.getLogger("ether.runtime")
 
 _PATIENCE: Final = 5.0
 

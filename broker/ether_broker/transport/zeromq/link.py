@@ -288,7 +288,7 @@ class ZmqLink:
             self._look_at_connections(now)
             self.flush()
             wait = receiver.ticked()
-        except Exception:
+        except BaseException:  # a log handler may exit: the node goes on
             logger.exception("a tick of the node failed")
         channel = self._channel
         if self._handshakes or self._waiting or self._aside or channel.sent < channel.last:
