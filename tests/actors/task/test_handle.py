@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -122,6 +124,34 @@ def test_waiting_sends_what_was_kept_back_and_is_refused_where_it_would_wait_for
         mine.result()
     deliver(mine)
     assert mine.result().ok
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_nothing_is_called_with_the_owners_lock_as_the_collector_might_run_a_finalizer_that_waits(is_early: bool):
+    class Prompt(Owner):
+        def flush(self) -> None:
+            if is_early:
+                deliver(mine)
+
+        def wait(self, event: threading.Event, timeout: float | None) -> bool:
+            return is_early or deliver(mine)
+
+    owner = Prompt()
+    mine = handle(owner)
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call" and owner.lock._is_owned():  # type: ignore[attr-defined]  # of a lock in C
+            called.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        response = mine.result()
+    finally:
+        sys.setprofile(None)
+
+    assert response.status is Status.COMPLETED
+    assert called == []
 
 
 def test_all_who_wait_are_woken():
