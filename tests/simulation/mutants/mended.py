@@ -54,8 +54,8 @@ def _free(prices: Any) -> Any:
 
 
 def _by_wall(begin: Any) -> Any:
-    def mutated(self: History, boot: str, now: float, wall: float, silence: float = 0.0) -> None:
-        begin(self, "", now, wall, silence)
+    def mutated(self: History, boot: str, now: float, wall: float, **fields: Any) -> None:
+        begin(self, "", now, wall, **fields)
         self.boot = boot
 
     return mutated
