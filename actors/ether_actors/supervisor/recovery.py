@@ -174,7 +174,7 @@ def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[byte
     mailbox = entry.agent.mailbox
     if not accepted.agent:
         turns[entry.agent.name] += 1
-    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[entry.agent.name] <= window
+    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[entry.agent.name] <= max(window, accepted.window)
     if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return

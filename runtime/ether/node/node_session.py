@@ -234,7 +234,10 @@ class NodeSession:
             header = read_header(envelope)
             name = header.source.decode()
             if header.kind == Kind.RESPONSE and header.status not in INTERIM:
-                holding.setdefault(name, {})[header.request_id] = header.attempt
+                held = holding.setdefault(name, {})
+                held[header.request_id] = max(
+                    held.get(header.request_id, 0), header.attempt
+                )  # a later one may be at work
             elif header.kind == Kind.UNREGISTER and len(envelope) > header.body:
                 said = unpack(envelope[header.body :])
                 holding.setdefault(name, {}).update(said.get("begun", {}))

@@ -18,6 +18,7 @@ from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError, JournalCorrupt
+from ether_broker.mailbox_limits import Limits
 from ether_broker.wire.frame import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]
@@ -49,6 +50,8 @@ class Accepted:
     is_running: bool = False
     returns: int = 0
     """How often it was handed back."""
+    window: int = 0
+    """The largest `Limits.window` of the brokers before the last under which it may have been sent."""
 
     @property
     def parent(self) -> bytes:
@@ -108,7 +111,7 @@ class History:
         self.joined_by = 0.0
         """By when they have joined it or are lost, by `clock`."""
         self.window = 0
-        """The largest `Limits.window` of the brokers under which the open work may have been sent; 0 if that is not known."""
+        """`Limits.window` of the last broker."""
         self._number = 0
         """Of the envelope that is being folded."""
         self._left: dict[bytes, int] = {}
@@ -127,7 +130,9 @@ class History:
             silence: `Timing.silence` that it gives to its nodes.
             window: its `Limits.window`.
         """
-        self.window = max(window, self.window if self.open else 0)
+        for accepted in self.open.values():
+            accepted.window = max(accepted.window, self.window)
+        self.window = window
         have_joined = self.clock >= self.joined_by
         if not boot or boot != self.boot or now < self.clock:
             ahead = now - max(0.0, wall - self.wall) - self.clock
@@ -272,6 +277,7 @@ class History:
             "time": [self.boot, self.clock, self.wall],
             "silences": [self.silence, self.longest_silence, self.joined_by],
             "window": self.window,
+            "windows": [[id_, work.window] for id_, work in self.open.items() if work.window > self.window],
         })  # fmt: skip
 
     @classmethod
@@ -309,7 +315,9 @@ class History:
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
             silences = _checked(state.get("silences", [0.0, 0.0, 0.0]), (float, float, float))
             history.silence, history.longest_silence, history.joined_by = silences
-            (history.window,) = _checked([state.get("window", 0)], _NUMBER)
+            (history.window,) = _checked([state.get("window", Limits().window)], _NUMBER)  # an older Ether wrote none
+            for id_, window in state.get("windows", ()):
+                (history.open[id_].window,) = _checked([window], _NUMBER)
         except JournalCorrupt:
             raise
         except _NOT_OURS as error:

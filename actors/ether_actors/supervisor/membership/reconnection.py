@@ -23,6 +23,8 @@ from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
 __all__ = ["Reconnection"]
 
+_RETURNS: Final = 3
+"""Times that a node has as long as the others to come back, from its first return on."""
 _NOT_BACK: Final = "it did not come back after the broker was restarted"
 _WITHOUT_IT: Final = "it came back without it after the broker was restarted"
 
@@ -42,6 +44,8 @@ class Reconnection:
         """What had been given to each of their agents, oldest first."""
         self._until: float | None = None
         """When nobody waits for them any more; None before the first step, as a long journal takes long to read."""
+        self._ends: dict[bytes, float] = {}
+        """Until when coming back once more gives them time."""
         self._later: dict[bytes, float] = {}
         """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
@@ -73,7 +77,10 @@ class Reconnection:
         """Give a node that is back time to register its agents."""
         before = self._expected.get(session.digest)
         if before is not None and _is_same_life(before, session):
-            self._later.setdefault(session.digest, self._state.now + self._reclaim)
+            now = self._state.now
+            end = self._ends.setdefault(session.digest, now + _RETURNS * self._reclaim)
+            later = min(now + self._reclaim, end)  # it may break again and again as it comes back
+            self._later[session.digest] = max(self._later.get(session.digest, later), later)
 
     def stood_still(self, now: float, seconds: float) -> None:
         """Note that this process did not run for a while: that does not count, and what came meanwhile is still to be read.
@@ -86,6 +93,7 @@ class Reconnection:
         if self._until is not None:
             self._until = max(self._until + seconds, earliest)
         self._later = {digest: max(until + seconds, earliest) for digest, until in self._later.items()}
+        self._ends = {digest: max(until + seconds, earliest) for digest, until in self._ends.items()}
         self._back = deque((max(until + seconds, earliest), session) for until, session in self._back)
 
     def unreturned(self) -> list[tuple[Session, bool]]:
@@ -113,6 +121,7 @@ class Reconnection:
         for session in missing:
             del self._expected[session.digest]
             self._received.pop(session.digest, None)
+            self._ends.pop(session.digest, None)
             was_back = self._later.pop(session.digest, None) is not None
             session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             self._give_up(session)
@@ -149,7 +158,9 @@ class Reconnection:
         ):
             raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
         for name, held in check_held(session, body.get("holding", {})).items():
-            session.holding.setdefault(name.encode(errors="replace"), {}).update(held)
+            known = session.holding.setdefault(name.encode(errors="replace"), {})
+            for request_id, attempt in held.items():  # an earlier one may have ended there, unheard
+                known[request_id] = max(known.get(request_id, 0), attempt)
         # What is under way to it is looked through too, so that nothing is told twice.
         # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
         session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (session.channel.retained_bytes >> RETAINED_SHIFT))
@@ -167,15 +178,14 @@ class Reconnection:
         if before is not None and before is not agent.session and _is_same_life(before, agent.session):
             again = self._compare(agent, works, held)
             first = self._expected.get(before.digest)
-            if (
-                first is before
-            ):  # each of its agents gives the others time, once: it may break and come back again and again
+            if first is before:  # not what was back before it broke: that gives the others time once
                 self._later[before.digest] = self._state.now + self._reclaim
                 self._received.pop(before.digest, None)
             if first is not None and not first.agents:
                 del self._expected[before.digest]
                 self._received.pop(before.digest, None)
                 self._later.pop(before.digest, None)
+                self._ends.pop(before.digest, None)
                 self._back.append((self._state.now + self._reclaim, first))
         if held:
             self._disown(agent.session, agent, held)

@@ -158,7 +158,7 @@ def check_held(session: Session, holding: Any) -> dict[str, dict[bytes, int]]:
     for name, held in holding.items():
         if not isinstance(name, str) or not isinstance(held, list) or not all(map(_is_held, held)):
             raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
-        read[name] = dict(held)
+        read[name] = dict(sorted(held))  # of two attempts the later
     count = sum(map(len, read.values())) + len(read)
     if session.held_count + count > MOST_HELD:
         raise TooMuch(
