@@ -44,8 +44,10 @@ class Mailbox(Generic[_L]):
     Keeps nothing that it does not count. Every method but `keep` is O(1), amortised; nothing here reads a clock.
     """
 
-    __slots__ = ("_open", "_waiting", "in_flight", "limits", "on_change", "waiting_bytes", "waiting_count")
+    __slots__ = ("_waiting", "in_flight", "is_open", "limits", "on_change", "waiting_bytes", "waiting_count")
 
+    is_open: bool
+    """Whether it gives work out; not while its agent restarts, drains or is down."""
     in_flight: int
     """Letters that the node holds, and so credit taken."""
     waiting_count: int
@@ -61,7 +63,7 @@ class Mailbox(Generic[_L]):
         self._waiting: OrderedDict[_L, None] = OrderedDict()
         self.waiting_count = 0
         self.waiting_bytes = 0
-        self._open = True
+        self.is_open = True
         self.on_change = None
 
     @property
@@ -72,7 +74,7 @@ class Mailbox(Generic[_L]):
     def offer(self, letter: _L) -> Offer:
         """Take a letter, or say that there is no room."""
         limits = self.limits
-        if self._open and self.in_flight < limits.window and not self.waiting_count:
+        if self.is_open and self.in_flight < limits.window and not self.waiting_count:
             self.in_flight += 1
             if self.on_change is not None:
                 self.on_change()
@@ -120,7 +122,7 @@ class Mailbox(Generic[_L]):
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
-        if not self._open or self.in_flight >= self.limits.window or not self._waiting:
+        if not self.is_open or self.in_flight >= self.limits.window or not self._waiting:
             return None
         letter, _ = self._waiting.popitem(last=False)
         self.waiting_count -= 1
@@ -130,11 +132,11 @@ class Mailbox(Generic[_L]):
 
     def pause(self) -> None:
         """Keep what comes and send nothing: the agent restarts."""
-        self._open = False
+        self.is_open = False
 
     def resume(self, *, reset: bool = False) -> None:
         """Send again; with `reset`, all credit is back because the node that had it is gone."""
-        self._open = True
+        self.is_open = True
         if reset:
             self.in_flight = 0
             if self.on_change is not None:

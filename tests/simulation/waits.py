@@ -37,7 +37,7 @@ class Waits:
     def arrived(self, routing_id: bytes, frame: bytes) -> None:
         """See a frame come."""
         number, supervisor = read_number(frame), self._world.broker.supervisor
-        session = None if supervisor is None else supervisor.state.session_table._sessions.get(routing_id)
+        session = None if supervisor is None else supervisor.state.session_table.by_address.get(routing_id)
         if not number or session is None or session.incarnation not in self._world.honest:
             return
         frames = self._waiting.setdefault(session.channel, deque())

@@ -23,6 +23,7 @@ from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.deadlines import Deadlines
 from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.plain_path import PlainPath
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
@@ -80,6 +81,10 @@ _DEAR: Final = (
 )
 
 
+def _none_is_plain(_session: Session, _envelope: bytes) -> bool:
+    return False
+
+
 @cache
 def _foreign(kind: int) -> MalformedFrame:
     return MalformedFrame(f"An envelope of kind {kind} is not for the broker.")
@@ -112,13 +117,14 @@ class Supervisor:
         guard: says whose a connection is; None where connections have no keys.
         access: who may do what; default: everybody everything.
         remembered: ended delegations that are told apart from unknown ones at least, without asking the journal.
+        plain_path: whether what most envelopes are is ruled on in one call each; it decides nothing.
     """
 
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
         tap_interval: float = 0.0, journal: Journal | None = None, timing: Timing = DEFAULT_TIMING,
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None, addressing: Addressing = two_connections,
-        access: Access | None = None, remembered: int = REMEMBERED,
+        access: Access | None = None, remembered: int = REMEMBERED, plain_path: bool = True,
     ) -> None:  # fmt: skip
         journal, limits = journal or NullJournal(), limits or Limits()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
@@ -147,6 +153,7 @@ class Supervisor:
             self.state, delivery, reassignment, self._progress, self._membership.may_speak_for
         )
         self._observer_feed = ObserverFeed(self.state, tap_interval)
+        self._take_plain = PlainPath(self.state, delivery).take if plain_path else _none_is_plain
         self._work: dict[int, _Take] = {
             Kind.DELEGATION: self._policy.delegation,
             Kind.RESPONSE: self._responses.response,
@@ -269,6 +276,8 @@ class Supervisor:
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
         session, request_id = queue.session, NO_ID
         try:
+            if session is not None and self._take_plain(session, envelope):
+                return
             header = read_header(envelope)
             request_id, kind = header.request_id, header.kind
             if kind != _RESPONSE:  # whose names are the ledger's, or else checked before it is kept

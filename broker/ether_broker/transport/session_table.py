@@ -84,11 +84,13 @@ class SessionTable:
         self._patience = timing.patience or 0.0
         self._make_session = make_session
         self._node_of = addressing
-        self._sessions: dict[Address, Session] = {}
+        self.by_address: dict[Address, Session] = {}
+        """{where it listens, and where it talks: the session}, of nodes that are in."""
         self._names: dict[str, Session] = {}
         self._order: SortedKeys[str] = SortedKeys()
         self._ready: dict[Address, Session] = {}
-        self._touched: dict[Address, Session] = {}
+        self.touched: dict[Address, Session] = {}
+        """Those that this step sends something, or of which it has handled something."""
         self._ended_steps: deque[tuple[int, dict[Session, tuple[list[bytes], int]], int]] = deque()
         """(last ticket, {session: what it is sent, the last frame that it is told was committed}, first ticket)."""
         self._gone: list[Session] = []
@@ -136,7 +138,7 @@ class SessionTable:
         `turns` gives what waits; of a peer without a session it gives the first envelope.
         """
         self._now = now
-        session = self._sessions.get(address)
+        session = self.by_address.get(address)
         queue = self._admission.strangers(address) if session is None else session.input
         of_session = number = acknowledged = 0
         is_frame = True
@@ -205,7 +207,7 @@ class SessionTable:
 
     def _open_other(self, queue: InputQueue[Session], address: Address, message: Message) -> list[bytes]:
         """The first envelope of a peer without a session, when its turn comes; a message that is no frame is refused."""
-        if queue.session is None and address in self._sessions:
+        if queue.session is None and address in self.by_address:
             self.arrive(address, message, self._now)  # it has been let in meanwhile
             return []
         try:
@@ -219,7 +221,7 @@ class SessionTable:
 
         Only one refusal for each code and request id (or without one) waits to be sent.
         """
-        session = self._sessions.get(address)
+        session = self.by_address.get(address)
         self.refusals.note(session.node if session else "", error.code, error)
         node = self._node_of(address)
         receiver = address if node is None else node.listens  # one that talks is told where it listens
@@ -244,7 +246,7 @@ class SessionTable:
             msg = f"HELLO came from the address {address[:32]!r}, where no node listens: see Connection in docs/protocol.md."
             raise NodeRefused(msg)
         incarnation, receiver, talks, is_joined = of_node
-        known = self._sessions.get(address)
+        known = self.by_address.get(address)
         if known is not None:
             return known
         same = self._names.get(node)
@@ -259,7 +261,7 @@ class SessionTable:
         framing: Framing[Any] = JOINED if is_joined else PARTS
         channel = Channel(self._make_session(), self.timing.max_backoff, framing=framing)
         session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)
-        self._sessions[receiver] = self._sessions[talks] = session
+        self.by_address[receiver] = self.by_address[talks] = session
         self._names[node] = session
         self._order.add(node)
         return session
@@ -276,7 +278,7 @@ class SessionTable:
         self._admission.leave(session.owner)
         self.backlog.count(session, 0)
         for key in (session.receiver, session.talks):
-            self._sessions.pop(key, None)
+            self.by_address.pop(key, None)
         if self._names.pop(session.node, None) is not None:
             self._order.remove(session.node)
         self._ready.pop(session.receiver, None)
@@ -299,7 +301,7 @@ class SessionTable:
             return
         fresh = session.fresh
         if not fresh:
-            self._touched[session.receiver] = session
+            self.touched[session.receiver] = session
         fresh.append(envelope)
         session.outbox_bytes += len(envelope)
 
@@ -334,9 +336,9 @@ class SessionTable:
         """
         for session, number in self.turns.handled.items():
             session.handled = number
-            self._touched[session.receiver] = session
+            self.touched[session.receiver] = session
         self.turns.handled.clear()
-        if not self._touched:
+        if not self.touched:
             return
         steps = self._ended_steps
         if ticket <= committed and not steps:
@@ -349,7 +351,7 @@ class SessionTable:
             else:
                 waiting = {}
                 steps.append((ticket, waiting, ticket))
-        for session in self._touched.values():
+        for session in self.touched.values():
             if session.lost:
                 continue  # `unacknowledged` tells what this step would have sent it
             size = session.outbox_bytes + session.channel.packed_bytes - session.channel.forgotten_bytes
@@ -361,11 +363,11 @@ class SessionTable:
                 before.extend(fresh)
                 fresh = before
             waiting[session] = fresh, session.handled
-        self._touched.clear()
+        self.touched.clear()
 
     def _let_leave(self) -> None:
         """Let what this step sends leave, as nothing of it has to wait."""
-        for session in self._touched.values():
+        for session in self.touched.values():
             if session.lost:
                 continue  # `unacknowledged` tells what this step would have sent it
             channel, fresh = session.channel, session.fresh
@@ -379,7 +381,7 @@ class SessionTable:
             size = session.outbox_bytes + channel.packed_bytes - channel.forgotten_bytes
             if size - session.counted > GRAIN:
                 self.backlog.grow(session, size)
-        self._touched.clear()
+        self.touched.clear()
 
     def release(self, ticket: int) -> None:
         """Let everything leave of the steps that ended with this ticket or an earlier one."""
@@ -434,7 +436,7 @@ class SessionTable:
 
     def undelivered(self, address: Address, frame: Message) -> None:
         """Note that the socket had no room for a frame; a numbered one goes first next time."""
-        session = self._sessions.get(address)
+        session = self.by_address.get(address)
         number = read_number(frame)
         if session is not None and number:
             session.blocked = True
@@ -449,7 +451,7 @@ class SessionTable:
 
     def unreachable(self, address: Address) -> None:
         """Note that the socket knows no such peer any more: its process has ended, or its connection broke."""
-        session = self._sessions.get(address)
+        session = self.by_address.get(address)
         if session is None:
             return
         if not self._patience and self._now >= self._lenient_until and not session.input.is_served:

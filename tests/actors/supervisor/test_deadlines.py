@@ -64,8 +64,8 @@ def test_slots_that_were_emptied_are_few_however_many_there_were():
     for number in range(20_000):
         deadlines.clear(b"a", deadlines.set(b"a", 1e6 - number, "a"))
 
-    assert len(deadlines._slots) < 2_000
-    assert len(deadlines._order) == len(deadlines._slots)
+    assert len(deadlines.slots) < 2_000
+    assert len(deadlines._order) == len(deadlines.slots)
     assert deadlines.next() == last * SLOT
     assert deadlines.due(2e6, 99) == ["last"]
 

@@ -482,4 +482,4 @@ def test_an_address_is_what_its_transport_says_and_one_may_serve_both_ways() -> 
         session_table.open(Address(b"r" + ONE), "m", {}, 1.0)
     session_table.unreachable(at)
     assert session_table.expire(3.0) == [session]
-    assert session_table._sessions == {}
+    assert session_table.by_address == {}

@@ -329,7 +329,7 @@ MENDED: Final = (
             proof="tests.actors.supervisor.test_recovery:test_what_a_recovery_ends_itself_is_told_and_remembered"),
     _mutant("children that have ended stay with their parent",
             "Entry.children had no bound",
-            "fold", (Ledger, "_end", _keep_ended_children), "children", seed=7),
+            "fold", (Ledger, "end", _keep_ended_children), "children", seed=7),
     _mutant("what a lost node held is counted for ever",
             "the bound of all delegations was eaten up",
             "bounded queues", (Ledger, "forget_ended_at_node", _keep_held), "node", seed=8),

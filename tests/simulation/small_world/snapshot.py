@@ -129,7 +129,7 @@ def _frames(world: World, frames: Iterable[bytes], other: Channel, kinds: frozen
 
 
 def _peer(world: World, peer: Peer) -> tuple[Any, ...]:
-    session = None if world.supervisor is None else world.supervisor.state.session_table._sessions.get(peer.receiver)
+    session = None if world.supervisor is None else world.supervisor.state.session_table.by_address.get(peer.receiver)
     far = peer.channel if session is None else session.channel
     return (
         peer.life, peer.is_dead, peer.is_in, peer.is_greeting, peer.broker, peer.channel.session,

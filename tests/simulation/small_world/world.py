@@ -185,7 +185,7 @@ class World:
 
     def _lost(self) -> list[Peer]:
         assert self.supervisor is not None
-        known = self.supervisor.state.session_table._sessions
+        known = self.supervisor.state.session_table.by_address
         return [peer for peer in self.peers.values() if peer.is_dead and peer.receiver in known]
 
     def _ends(self) -> Iterator[Action]:

@@ -19,9 +19,10 @@ from ether_broker.envelope.status import Status
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Kind, pack_envelope
 
-__all__ = ["Delivery"]
+__all__ = ["RECENT", "Delivery"]
 
-_RECENT: Final = 256
+RECENT: Final = 256
+"""Durations that are remembered of an agent."""
 ENDED_PER_STEP: Final = 128
 """Delegations that one step cancels because what they were made for has ended."""
 _ENDED_PARENT: Final = "The delegation that it was made for has ended."
@@ -181,6 +182,6 @@ class Delivery:
                 return
             agent.ended[status] = agent.ended.get(status, 0) + 1
             if agent.recent is None:
-                agent.recent = deque(maxlen=_RECENT)
+                agent.recent = deque(maxlen=RECENT)
             agent.recent.append(state.now - entry.opened)
         state.outcomes[status] = state.outcomes.get(status, 0) + 1

@@ -24,6 +24,7 @@ from ether_broker.sorted_keys import SortedKeys
 __all__ = ["RESOLVED_SHIFT", "CapabilityIndex"]
 
 _ANY: Final = ANY.encode()
+_SINGLE: Final = Interface.SINGLE  # a member of an Enum costs a look-up each time that it is named
 _ENOUGH: Final = 64
 """For an ambiguous name, how many capabilities with active holders are compared, in rotation."""
 _MOST_LOOKED_AT: Final = 1_024
@@ -148,6 +149,17 @@ class CapabilityIndex:
         if found is None and name != _ANY and (classes := self._holders.get(_ANY)) is not None:
             found = self._best(classes, name, kind, grant, without, partial(self._is_for, name, grant, _ANY))
         return None if found is None else found[4]
+
+    def sole(self, name: bytes) -> Registration | None:
+        """The one agent that `best` finds for a delegation of no other one, if nobody else declares it; None: ask `best`."""
+        classes = self._holders.get(name)
+        if classes is None or len(classes) != 1:
+            return None
+        [holders] = classes.values()
+        replicas = holders.only
+        if replicas is None or (replicas.kind is not None and replicas.kind is not _SINGLE):
+            return None
+        return replicas.only
 
     def _best_below(
         self, name: bytes, kind: Interface, grant: Grant, without: Container[Registration]

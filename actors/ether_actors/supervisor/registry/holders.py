@@ -39,7 +39,7 @@ class Holders:
     agents take no work any more, the order is mended when it is looked at.
     """
 
-    __slots__ = ("_keys", "_order", "_unasked", "_weights", "passed")
+    __slots__ = ("_keys", "_order", "_unasked", "_weights", "only", "passed")
 
     def __init__(self) -> None:
         self._keys: dict[Replicas, _Key | None] = {}
@@ -47,6 +47,8 @@ class Holders:
         self._order: SortedKeys[_Key] | None = None
         self._weights: dict[Replicas, tuple[float, float]] = {}
         """{replicas: (weight, -confidence)} of the capability."""
+        self.only: Replicas | None = None
+        """The replicas, if all are alike."""
         self._unasked = 0
         """Changes since they were last asked for."""
         self.passed = 0
@@ -62,6 +64,7 @@ class Holders:
         """Enter replicas with what they declare of the capability."""
         self._weights[replicas] = capability.latency_weight, -capability.confidence
         self._keys[replicas] = None
+        self.only = replicas if len(self._keys) == 1 else None
         if self._order is not None:
             self._place(replicas)
             replicas.watch(self)
@@ -75,6 +78,7 @@ class Holders:
             self._order.remove(key)
         replicas.unwatch(self)
         del self._weights[replicas]
+        self.only = next(iter(self._keys)) if len(self._keys) == 1 else None
 
     def update(self, replicas: Replicas) -> None:
         """Note that the first of replicas is another, or has more or less to do."""

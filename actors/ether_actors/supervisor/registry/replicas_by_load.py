@@ -59,6 +59,7 @@ class Replicas:
         "kind",
         "manifest",
         "marks",
+        "only",
         "resolved",
     )
 
@@ -77,6 +78,8 @@ class Replicas:
         self._loads: list[int] = []
         """Those of them, the lowest first."""
         self._watchers: dict[Watcher, None] = {}
+        self.only: Registration | None = None
+        """The one that takes work, if there is just one."""
         self._told: _Best | None = None
         """What they were told last."""
 
@@ -123,6 +126,7 @@ class Replicas:
             return
         member.turn = next(turns)
         self._members[member] = 0
+        self.only = member if len(self._members) == 1 else None
         if self._by_load is not None:
             self._place(member)
         elif len(self._members) > FEW:
@@ -190,6 +194,7 @@ class Replicas:
         if self._by_load is not None:
             self._displace(member)
         del self._members[member]
+        self.only = next(iter(self._members)) if len(self._members) == 1 else None
 
     def _displace(self, member: Registration) -> None:
         assert self._by_load is not None

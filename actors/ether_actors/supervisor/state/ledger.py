@@ -198,16 +198,21 @@ class Ledger:
             AssertionError: the step is not allowed: a bug here, never a peer's fault.
         """
         assert state in _ALLOWED[entry.state], f"{entry.state} -> {state}"
-        entry.state = state
         if state is _ENDED:
-            self._end(entry)
-        if self.bound and (state is _ENDED or state is _QUEUED) and entry.request_id in self.bound:
+            self.end(entry)
+            return
+        entry.state = state
+        if self.bound and state is _QUEUED and entry.request_id in self.bound:
             self.on_left(entry)
 
-    def _end(self, entry: Entry) -> None:
+    def end(self, entry: Entry) -> None:
+        """Move an open delegation to ENDED, from whatever state it has; as `advance`."""
+        assert entry.state is not _ENDED
+        entry.state = _ENDED
         request_id, source, parent = entry.request_id, entry.source, entry.parent
         del self._open[request_id]
-        self.deadlines.clear(request_id, entry.slot)
+        if (due := self.deadlines.slots.get(entry.slot)) is not None:
+            due.pop(request_id, None)
         del entry.agent.work[entry]
         asked = self._asked[source]
         del asked[entry.number]
@@ -224,6 +229,8 @@ class Ledger:
             entry.agent.ended_at_node[request_id] = entry
         else:
             self.size -= entry.size
+        if self.bound and request_id in self.bound:
+            self.on_left(entry)
 
     def shorten_deadline(self, entry: Entry, deadline: float) -> None:
         """Give an open delegation an earlier deadline."""

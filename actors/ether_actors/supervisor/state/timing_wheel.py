@@ -25,7 +25,8 @@ class TimingWheel(Generic[_T]):
     """
 
     def __init__(self) -> None:
-        self._slots: dict[int, dict[bytes, _T]] = {}
+        self.slots: dict[int, dict[bytes, _T]] = {}
+        """{slot: {key: what is due at its end}}."""
         self._order: list[int] = []
         self._most = _FEW
         """Slots from which on the empty ones are given up."""
@@ -35,11 +36,11 @@ class TimingWheel(Generic[_T]):
     def set(self, key: bytes, at: float, item: _T) -> int:
         """Note that `item` is due at `at` seconds; the slot that comes back clears it."""
         slot = int(at / SLOT) + 1
-        entries = self._slots.get(slot)
+        entries = self.slots.get(slot)
         if entries is None:
-            if len(self._slots) >= self._most:
+            if len(self.slots) >= self._most:
                 self._give_up_empty()
-            entries = self._slots[slot] = {}
+            entries = self.slots[slot] = {}
             heapq.heappush(self._order, slot)
             if self._order[0] == slot:
                 self.on_earlier(slot * SLOT)
@@ -47,13 +48,13 @@ class TimingWheel(Generic[_T]):
         return slot
 
     def _give_up_empty(self) -> None:
-        self._slots = {slot: entries for slot, entries in self._slots.items() if entries}
-        self._order = sorted(self._slots)
+        self.slots = {slot: entries for slot, entries in self.slots.items() if entries}
+        self._order = sorted(self.slots)
         self._most = max(_FEW, 2 * len(self._order))
 
     def clear(self, key: bytes, slot: int) -> None:
         """Forget a deadline; one that has fired or was never set is no error."""
-        entries = self._slots.get(slot)
+        entries = self.slots.get(slot)
         if entries is not None:
             entries.pop(key, None)
 
@@ -61,16 +62,16 @@ class TimingWheel(Generic[_T]):
         """Take out `most` of those whose time has come, in slot order."""
         found: list[_T] = []
         while self._order and self._order[0] * SLOT <= now and len(found) < most:
-            entries = self._slots[self._order[0]]
+            entries = self.slots[self._order[0]]
             if len(entries) <= most - len(found):
                 found.extend(entries.values())
-                del self._slots[heapq.heappop(self._order)]
+                del self.slots[heapq.heappop(self._order)]
             else:
                 found.extend(entries.pop(key) for key in list(islice(entries, most - len(found))))
         return found
 
     def next(self) -> float:
         """When to look again, in seconds; infinite when nothing is set."""
-        while self._order and not self._slots[self._order[0]]:
-            del self._slots[heapq.heappop(self._order)]
+        while self._order and not self.slots[self._order[0]]:
+            del self.slots[heapq.heappop(self._order)]
         return self._order[0] * SLOT if self._order else inf

@@ -1,0 +1,164 @@
+"""The plain path: the same rulings as the general one for what most envelopes are, in one call for each. Sans-IO.
+
+    Supervisor ── take(session, envelope) ──► taken: all is done
+                                          └─► not plain: nothing has changed, and the general path rules on it
+
+Plain is a first delegation, of no other one, to an idle agent that declares just that capability, and its one outcome, while
+nothing is out of the ordinary: no access list, no trouble with the journal, no id that may have been seen. `DelegationPolicy`
+and `ResponsePolicy` are the definition: whatever this takes, they would rule on alike
+(`tests/actors/supervisor/test_plain_path.py`), and without it (`Supervisor(plain_path=False)`) nothing changes but the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from ether_actors.supervisor.delegations.delivery import RECENT, Delivery
+from ether_actors.supervisor.registry.registration import Condition, turns
+from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.ledger import Entry, State
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT
+from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.manifest import Interface
+from ether_broker.envelope.payload import MAX_PAYLOAD
+from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.transport.session import Session
+from ether_broker.wire.frame import HEADER, Flag, Header, Kind
+
+__all__ = ["PlainPath"]
+
+_DELEGATION: Final = int(Kind.DELEGATION)  # a member of an Enum costs a look-up each time that it is named
+_RESPONSE: Final = int(Kind.RESPONSE)
+_ROUTED: Final = int(Flag.ROUTED)
+_OUTCOMES: Final = frozenset({int(status) for status in Status} - {*map(int, INTERIM), int(Status.TIMEOUT)})
+"""What a specialist may end a delegation with."""
+_QUEUED, _SENT, _RUNNING, _ENDED = State
+_UP: Final = Condition.UP
+_SINGLE: Final = Interface.SINGLE
+_HEADER: Final = HEADER.size
+_unpack: Final = HEADER.unpack_from
+_pack: Final = HEADER.pack
+_new: Final = tuple.__new__
+
+
+class PlainPath:
+    """The rulings on plain envelopes."""
+
+    def __init__(self, state: BrokerState, delivery: Delivery) -> None:
+        self._state = state
+        self._delivery = delivery
+
+    def take(  # noqa: C901, PLR0912, PLR0915  one call for each envelope: what each part does has its name in the general path
+        self, session: Session, envelope: bytes
+    ) -> bool:  # fmt: skip
+        """Rule on an envelope if it is plain; otherwise nothing has changed."""
+        size = len(envelope)
+        if not _HEADER < size <= MAX_PAYLOAD:
+            return False
+        (
+            kind, status, flags, n_source, n_target, n_capability, attempt, deadline, request_id, parent
+        ) = _unpack(envelope)  # fmt: skip
+        target_at = _HEADER + n_source
+        capability_at = target_at + n_target
+        body = capability_at + n_capability
+        if flags or body > size:
+            return False
+        source, target = envelope[_HEADER:target_at], envelope[target_at:capability_at]
+        capability = envelope[capability_at:body]
+        state = self._state
+        ledger = state.ledger
+        entry: Entry | None = ledger.get(request_id)
+
+        if kind == _RESPONSE:
+            if entry is None or status not in _OUTCOMES:
+                return False
+            agent, asking = entry.agent, entry.asking_session
+            if (
+                agent.session is not session or source != agent.name or target != entry.source
+                or capability != entry.capability or attempt != entry.attempt or entry.state is _QUEUED
+                or entry.progress is not None or entry.children or entry.is_volatile or not entry.holds_credit
+                or asking.lost or target not in asking.agents
+            ):  # fmt: skip
+                return False
+            entry.holds_credit = False
+            mailbox = agent.mailbox
+            mailbox.in_flight -= 1
+            if mailbox.on_change is not None:
+                mailbox.on_change()
+            ledger.end(entry)
+            if not asking.fresh:
+                state.session_table.touched[asking.receiver] = asking
+            asking.fresh.append(envelope)
+            asking.outbox_bytes += size
+            passing = state.passing
+            state.ended.note(request_id, source, target, state.tap.next + len(passing))
+            passing.append(envelope)
+            agent.ended[status] = agent.ended.get(status, 0) + 1
+            if agent.recent is None:
+                agent.recent = deque(maxlen=RECENT)
+            agent.recent.append(state.now - entry.opened)
+            state.outcomes[status] = state.outcomes.get(status, 0) + 1
+            if mailbox.waiting_count:
+                self._delivery.send_waiting(agent)
+            return True
+
+        ended, now = state.ended, state.now
+        if (
+            kind != _DELEGATION or entry is not None or attempt != 1 or status or parent != NO_ID or not state.access.is_open
+            or source not in session.agents or not now < deadline <= now + LONGEST_TIMEOUT
+            or request_id > state.ids_ahead.near or request_id in ended.uncollected or ended.may_know(request_id)
+            or state.journal.trouble is not None
+        ):  # fmt: skip
+            return False
+        registry = state.registry
+        if target:
+            agent = registry.get(target)
+            if agent is None or agent.condition is not _UP or (kinds := agent.replicas) is None:
+                return False
+            if kinds.kind is not None and kinds.kind is not _SINGLE:
+                return False
+        else:
+            agent = registry.index.sole(capability)
+            if agent is None:
+                return False
+        choice = agent.resolved.get(capability)
+        if choice is None or choice.tier or choice.name != capability or agent.session.lost:
+            return False
+        mailbox = agent.mailbox
+        limits = mailbox.limits
+        if not mailbox.is_open or mailbox.in_flight >= limits.window or mailbox.waiting_count:
+            return False
+        header = _new(Header, (
+            kind, status, flags, deadline, request_id, parent, attempt, source, target, capability, body
+        ))  # fmt: skip
+        if not target:
+            target = agent.name
+            envelope = b"".join((
+                _pack(
+                    kind, status, _ROUTED, n_source, len(target), n_capability, attempt, deadline, request_id, parent
+                ),
+                source, target, envelope[capability_at:],
+            ))  # fmt: skip
+            size = len(envelope)
+        if ledger.size + size > limits.total_bytes:
+            return False
+        if not header.target and mailbox.on_change is None:
+            agent.turn = next(turns)
+        entry = Entry(
+            header, envelope, session, choice, pinned=header.target != b"", deadline=deadline, now=now
+        )  # fmt: skip
+        mailbox.in_flight += 1
+        if mailbox.on_change is not None:
+            mailbox.on_change()
+        ledger.open(entry)
+        entry.state = _SENT
+        entry.holds_credit = True
+        state.accepted += 1
+        state.passing.append(envelope)
+        holder = agent.session
+        if not holder.fresh:
+            state.session_table.touched[holder.receiver] = holder
+        holder.fresh.append(envelope)
+        holder.outbox_bytes += size
+        return True
