@@ -16,7 +16,7 @@ import pytest
 from ether import Agent, Handle, Runtime, Status, UsageError, capability
 from ether.node import embedded_broker
 from ether.node.node import Node
-from ether_actors.supervisor.supervisor import Supervisor
+from ether_actors.supervisor.supervisor_actor import SupervisorActor
 from ether_broker.transport.in_process import link as in_process_link
 from ether_broker.transport.in_process.server import InProcessServer
 from tests.support import child_environment, wait_until
@@ -54,14 +54,14 @@ def waiting() -> Iterator[Runtime]:
 def stepped(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """{thread: steps of brokers that had something to take}."""
     threads: Counter[str] = Counter()
-    step = Supervisor.step
+    step = SupervisorActor._step
 
-    def counted(self: Supervisor, arrivals: list[object], now: float, wall: float) -> None:
-        if arrivals:
+    def counted(self: SupervisorActor, arrivals: Any) -> float:
+        if self._shared is not None and self._shared.has_news:
             threads[threading.current_thread().name.rstrip("0123456789-")] += 1
-        step(self, arrivals, now, wall)  # type: ignore[arg-type]  # as it came
+        return step(self, arrivals)
 
-    monkeypatch.setattr(Supervisor, "step", counted)
+    monkeypatch.setattr(SupervisorActor, "_step", counted)
     return threads
 
 
@@ -167,16 +167,16 @@ def test_a_log_handler_may_take_a_lock_that_whoever_delegates_has():
 
     handler, logger = Handler(), logging.getLogger("ether.supervisor")
     logger.addHandler(handler)
-    step = Supervisor.step
+    step = SupervisorActor._step
 
-    def log(self: Supervisor, *args: Any) -> None:
+    def log(self: SupervisorActor, arrivals: Any) -> float:
         logger.warning("a step")
-        step(self, *args)
+        return step(self, arrivals)
 
     try:
         with pytest.MonkeyPatch.context() as patch, Runtime() as bus:
             bus.start(Echo)
-            patch.setattr(Supervisor, "step", log)
+            patch.setattr(SupervisorActor, "_step", log)
             for number in range(100):
                 with lock:
                     handle = bus.delegate("echo.back", {"number": number})
@@ -200,15 +200,16 @@ def test_who_waits_within_a_step_is_told_so():
 
     with Runtime() as bus:
         bus.start(Echo)
-        step = Supervisor.step
+        step = SupervisorActor._step
 
-        def ask(self: Supervisor, *args: Any) -> None:
-            step(self, *args)
+        def ask(self: SupervisorActor, arrivals: Any) -> float:
+            due = step(self, arrivals)
             if not told:
                 Asks()
+            return due
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Supervisor, "step", ask)
+            patch.setattr(SupervisorActor, "_step", ask)
             bus.delegate("echo.back", {"number": 2}).result(timeout=PATIENCE)
 
     assert "must not wait" in str(told[0])
@@ -246,7 +247,7 @@ def test_a_bus_is_closed_by_who_has_the_lock_that_a_log_handler_waits_for(place:
     monkeypatch.setattr(embedded_broker, "_PATIENCE", 0.2)
     with lock, Runtime(drain=0.2) as bus:
         bus.start(Echo)
-        owner, name = (Supervisor, "step") if place == "step" else (Node, "ticked")
+        owner, name = (SupervisorActor, "_step") if place == "step" else (Node, "ticked")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(owner, name, log)
             assert waits.wait(PATIENCE)
@@ -293,19 +294,21 @@ def test_new_work_is_refused_while_more_callbacks_wait_than_may(monkeypatch: pyt
 
 
 def test_a_log_handler_that_exits_in_a_step_crashes_no_agent(caplog: pytest.LogCaptureFixture):
-    step, exits = Supervisor.step, [0]
+    step, exits = SupervisorActor._step, [0]
 
-    def leave(self: Supervisor, arrivals: list[object], now: float, wall: float) -> None:
-        step(self, arrivals, now, wall)  # type: ignore[arg-type]  # as it came
-        if arrivals and threading.current_thread().name.startswith("ether-pool"):
+    def leave(self: SupervisorActor, arrivals: Any) -> float:
+        has_news = self._shared is not None and self._shared.has_news
+        due = step(self, arrivals)
+        if has_news and threading.current_thread().name.startswith("ether-pool"):
             exits[0] += 1
             raise SystemExit
+        return due
 
     with Runtime() as bus:
         bus.start(Echo)
         assert bus.delegate("echo.back", {"number": 1}).result(timeout=PATIENCE).data == 1
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Supervisor, "step", leave)
+            patch.setattr(SupervisorActor, "_step", leave)
             outcomes = [bus.delegate("echo.back", {"number": n}).result(timeout=PATIENCE) for n in range(20)]
 
     assert exits[0] >= 20

@@ -13,6 +13,7 @@ import enum
 import logging
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -144,7 +145,7 @@ class Cell:
     def open(self) -> None:
         """Let the agent take turns."""
         self.state = CellState.RUNNING
-        self.inbox.start(self._schedule)
+        self.inbox.start(partial(self._dispatcher.submit, self._turn))
 
     def crash(self) -> bool:
         """Stop the turns and keep the inbox; False if it was down already. Any thread may call it."""
@@ -307,9 +308,6 @@ class Cell:
         if work.runner is not None:
             self._services.loop.cancel(work.runner)
 
-    def _schedule(self) -> None:
-        self._dispatcher.submit(self._turn)
-
     def _turn(self) -> None:
         inbox, dispatcher = self.inbox, self._dispatcher
         room = dispatcher.room
@@ -379,7 +377,9 @@ class Cell:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, services, deadline)
-            value = Context().run(handler.call, self.agent, arguments, task)  # which sees what no other handler has set
+            if handler.task_name is not None:
+                arguments[handler.task_name] = task
+            value = Context().run(handler.function, self.agent, **arguments)  # which sees what no other handler has set
             if isinstance(value, CoroutineType):
                 services.loop.call(lambda: self._begin(work, handler, value))
                 return False
@@ -413,7 +413,9 @@ class Cell:
             data = pack(value, where="the result", bounded=True)
             if not task.is_bound:
                 elapsed = task.close()
-                self._forget(work)
+                header, works = work.header, self.works
+                if works.get(header.request_id) is work:  # as `_forget`
+                    del works[header.request_id]
                 more = bool(self._dispatcher.backlog() or self.inbox.messages)
                 self._services.complete(work, data, elapsed, more=more)
                 return

@@ -60,7 +60,7 @@ from ether_broker.wire.frame import Header, Kind, Message, read_header
 
 if TYPE_CHECKING:
     from ether_broker.security.access_list import Access
-    from ether_broker.transport.server import Guard
+    from ether_broker.transport.server import DirectLink, Guard
 
 __all__ = ["Supervisor"]
 
@@ -74,6 +74,8 @@ _MEMBERS: Final = frozenset({Kind.REGISTER, Kind.UNREGISTER, Kind.BYE})
 """What nodes that are in say of who comes or goes."""
 _STEP: Final = 1 << 10
 """Bytes that a step takes beside its envelopes until it is in the journal."""
+_AT_ONCE: Final = 64
+"""Envelopes that one step takes at once."""
 _Take = Callable[[Session, Header, bytes], None]
 _DEAR: Final = (
     "An envelope of kind {} has {:,} bytes, and those, or the maps and lists in them, are too many to be read: "
@@ -252,6 +254,58 @@ class Supervisor:
         if self._appended or self._ticket > committed:
             self._release()
 
+    def step_at_once(self, link: DirectLink, now: float, wall: float) -> list[bytes] | None:  # noqa: C901  no call for each step
+        """Rule on what stands first of a link's, as long as that is plain and nothing else is to be done.
+
+        Nothing is numbered or kept to be sent again: what a link of the same process has been given has arrived.
+
+        Args:
+            link: the only one of a broker that keeps no journal.
+            now: as of `step`.
+            wall: as of `step`.
+
+        Returns:
+            What the node is to be given now. None: `step` has to be called, which goes on with what is left here.
+        """
+        state, schedule = self.state, self.state.schedule
+        session_table = state.session_table
+        session = session_table.by_address.get(link.address)
+        turns = session_table.turns
+        if (
+            session is None or schedule.next <= now or schedule.paused or schedule.deferred or self._appended
+            or session.outbox or turns.waiting or turns.blocked or session.gone_since is not None or session.blocked
+            or session.channel.sent < session.channel.last or now - state.now > self._late or state.journal.identity
+        ):  # fmt: skip
+            return None
+        state.now, state.wall = now, wall
+        session.heard = now
+        waiting, take = link.waiting, self._take_plain
+        for _ in range(_AT_ONCE):
+            if not waiting:
+                break
+            envelope = waiting.popleft()
+            try:
+                if not take(session, envelope):
+                    waiting.appendleft(envelope)
+                    return None
+            except Exception as bug:
+                self._note_bug(session, link.address, bug)
+            link.waiting_bytes -= len(envelope)
+        if schedule.next <= now or session.outbox:
+            return None
+        if state.passing:
+            passing, state.passing = state.passing, []
+            first = state.tap.next
+            state.tap.append(passing, now)
+            self._ticket = state.journal.append(first, now, wall, passing)
+            state.durable = state.tap.next
+            if self._observer_feed.watching:
+                self._observer_feed.passed()
+        fresh, session.fresh = session.fresh, []
+        session.outbox_bytes = 0
+        session_table.touched.clear()
+        return fresh
+
     def _release(self) -> None:
         """Let go of what the journal has committed."""
         state, committed = self.state, self.state.journal.committed
@@ -293,14 +347,16 @@ class Supervisor:
         except EtherError as error:
             self.state.session_table.refuse(queue.address, error, request_id)
         except Exception as bug:
-            # Counted and told as refusals are: whoever has found a bug may send what shows it a million times.
-            peer = session.node if session else ""
-            if self.state.session_table.refusals.note(peer, "internal_error", repr(bug)):
-                sender = queue.address[:8].hex()
-                logger.exception("an envelope of %s broke the supervisor's step; it is dropped", sender)
+            self._note_bug(session, queue.address, bug)
         registry = self.state.registry
         if registry.index.looked:
             queue.spend(registry.looked() >> HOLDERS_SHIFT)
+
+    def _note_bug(self, session: Session | None, address: Address, bug: Exception) -> None:
+        """Count and log a bug as refusals are: whoever has found one may send what shows it a million times."""
+        peer = session.node if session else ""
+        if self.state.session_table.refusals.note(peer, "internal_error", repr(bug)):
+            logger.exception("an envelope of %s broke the supervisor's step; it is dropped", address[:8].hex())
 
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:

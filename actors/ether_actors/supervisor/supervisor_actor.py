@@ -143,6 +143,13 @@ class SupervisorActor(pykka.ThreadingActor):
         supervisor, socket, clock, shared = self.supervisor, self._socket, self._clock, self._shared
         try:
             if shared is not None:
+                link = shared.only
+                if link is not None and link.is_direct:
+                    shared.is_told = False  # first: what is added from now on is said anew
+                    sent = supervisor.step_at_once(link, clock.monotonic(), clock.wall())
+                    if sent is not None:
+                        link.give(sent)
+                        return supervisor.state.schedule.next
                 arrivals = shared.receive(0.0)
             supervisor.step(arrivals, clock.monotonic(), clock.wall())
             socket.transmit(supervisor.state.session_table)

@@ -10,16 +10,16 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from ether_broker.encoding.bounded import OURS, check_shape
+from ether_broker.encoding.bounded import MOST_CONTAINERS, OURS, check_shape
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.model import Model
 from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.envelope.response import Response
-from ether_broker.envelope.status import Status
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.envelope.version import SCHEMA_VERSION
-from ether_broker.errors import InvalidEnvelope
-from ether_broker.wire.frame import Flag, Header, Kind, folded_of, pack_envelope
+from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
+from ether_broker.wire.frame import HEADER, Flag, Header, Kind, folded_of, pack_envelope
 
 try:
     import ormsgpack
@@ -70,6 +70,10 @@ _MAP_SIZES: Final = {b"\xde": 3, b"\xdf": 5}
 _LONGEST_ID: Final = 1_003
 """Bytes of an `external_id` that is read by itself, with those that say how long it is."""
 _packb = ormsgpack.packb
+_unpackb = ormsgpack.unpackb
+_KEYS: Final = ormsgpack.OPT_NON_STR_KEYS
+_pack_header: Final = HEADER.pack
+_NOTHING: Final = EMPTY.packed
 _M = TypeVar("_M", bound=Model)
 
 
@@ -209,29 +213,25 @@ def pack_plain_delegation(
     body: dict[str, Any] = {"params": params, "timestamp": timestamp}
     if timeout is not None:
         body["timeout"] = timeout
-    return pack_envelope(
-        _DELEGATION,
-        request_id=request_id,
-        source=source,
-        target=target,
-        capability=capability,
-        body=_packb(body),
-        deadline=deadline,
-        limit=limit,
-    )
+    envelope = b"".join((
+        _pack_header(
+            _DELEGATION, 0, 0, len(source), len(target), len(capability), 1, deadline, request_id, NO_ID
+        ),
+        source, target, capability, _packb(body),
+    ))  # fmt: skip
+    if len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
 
 
 def plain_params(header: Header, envelope: bytes) -> bytes | None:
     """The packed parameters of a delegation whose fields a look at their types shows valid, without reading the rest of it.
 
     Returns:
-        None for any other delegation: `read_delegation` validates it.
-
-    Raises:
-        InvalidEnvelope: the body is no map.
+        None for any other delegation: `read_delegation` validates it, and says what is wrong.
     """
-    fields, is_plain = _fields(_PLAIN_REQUEST, header, envelope)
-    return fields.get("params", EMPTY.packed) if is_plain else None
+    fields = _plain_fields(_PLAIN_REQUEST, header, envelope)
+    return None if fields is None else fields.get("params", _NOTHING)
 
 
 def pack_outcome(
@@ -244,18 +244,34 @@ def pack_outcome(
     Raises:
         PayloadTooLarge: the envelope has more bytes than `limit`.
     """
-    body = {"data": data, "elapsed": elapsed, "timestamp": timestamp}
-    return pack_envelope(
-        _RESPONSE,
-        status=_COMPLETED,
-        request_id=header.request_id,
-        source=header.target,
-        target=header.source,
-        capability=header.capability,
-        body=_packb(body),
-        attempt=header.attempt,
-        limit=limit,
-    )
+    _, _, _, _, request_id, _, attempt, target, source, capability, _ = header  # whoever was asked speaks
+    envelope = b"".join((
+        _pack_header(
+            _RESPONSE, _COMPLETED, 0, len(source), len(target), len(capability), attempt, 0.0, request_id, NO_ID
+        ),
+        source, target, capability, _packb({"data": data, "elapsed": elapsed, "timestamp": timestamp}),
+    ))  # fmt: skip
+    if len(envelope) > limit:
+        raise PayloadTooLarge(len(envelope), limit)
+    return envelope
+
+
+def _plain_fields(plain: dict[str, type], header: Header, envelope: bytes) -> dict[str, Any] | None:
+    """The fields of an envelope as they travel, if a look at their types shows all of them valid; else None."""
+    packed = envelope[header.body :]
+    if len(packed) > MOST_CONTAINERS or header.attempt <= 0:
+        return None
+    try:
+        body: Any = _unpackb(packed, option=_KEYS)
+    except ormsgpack.MsgpackDecodeError:
+        return None
+    if type(body) is not dict:
+        return None
+    for name, value in body.items():
+        kind = plain.get(name)
+        if type(value) is not kind or (kind is float and not value > 0.0):  # type: ignore[operator]  # kind says so
+            return None
+    return body
 
 
 def _fields(plain: dict[str, type], header: Header, envelope: bytes) -> tuple[dict[str, Any], bool]:
@@ -327,8 +343,21 @@ def read_response(header: Header, envelope: bytes) -> Response:
         InvalidEnvelope: the body is no map, or its fields do not fit.
         IncompatibleVersion: it has a newer major schema version.
     """
-    fields, is_plain = _fields(_PLAIN_RESPONSE, header, envelope)
     status = _STATUSES.get(header.status)
+    if status is not None and header.status not in INTERIM:
+        plain = _plain_fields(_PLAIN_RESPONSE, header, envelope)
+        if plain is not None:
+            try:
+                if header.source:
+                    plain["from_agent"] = header.source.decode()
+            except UnicodeDecodeError:
+                pass  # which is said below
+            else:
+                plain["request_id"], plain["attempt"], plain["status"] = to_text(header.request_id), header.attempt, status
+                if (data := plain.pop("data", None)) is not None:
+                    plain["data_payload"] = Payload(data)
+                return Response.trusted(plain)
+    fields, is_plain = _fields(_PLAIN_RESPONSE, header, envelope)
     fields["status"] = header.status if status is None else status
     if (
         status is Status.PROGRESS

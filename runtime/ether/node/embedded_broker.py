@@ -108,14 +108,8 @@ class EmbeddedBroker:
     def step_in(self, pool: Pool) -> None:
         """Without an address: step in an idle thread of a pool when something comes, which then runs the handler too."""
         server = self._private
-        if server is None:
-            return
-
-        def step() -> None:
-            if not pool.submit_first(server.on_turn_end):
-                server.wake()
-
-        server.on_sent = step
+        if server is not None:
+            server.on_sent = partial(pool.submit_first, server.on_turn_end)
 
     def _keep_up(self, journal: Any, supervisor: Supervisor) -> JournalMaintenance:
         from ether_actors.supervisor.journal.checkpoint_process import fold

@@ -141,7 +141,17 @@ class OutgoingDelegations:
             request_id, self._source, b"" if target is None else target.encode(), name, params, timeout=timeout,
             timestamp=resources.wall(), deadline=deadline + self._broker_clock.offset, limit=session_state.limit,
         )  # fmt: skip
-        return self._send(request_id, self._source, name, envelope, deadline)
+        handle = resources.handle_type(self, request_id, self._source, name, envelope, deadline)
+        more = bool(self._pending)  # from here on as `_send`, without a call
+        first = self._pending.setdefault(request_id, handle)
+        if first is not handle:
+            self._follow(first, handle)
+            return handle
+        try:
+            self._sender.send(envelope, more_follows=more, is_new=True)
+        except errors.MailboxFull as error:
+            self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
+        return handle
 
     def _send(  # noqa: PLR0917  as a handle is made
         self, request_id: bytes, source: bytes, capability: bytes, envelope: bytes, deadline: float,

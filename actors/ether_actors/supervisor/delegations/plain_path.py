@@ -112,20 +112,16 @@ class PlainPath:
         ):  # fmt: skip
             return False
         registry = state.registry
-        if target:
-            agent = registry.get(target)
-            if agent is None or agent.condition is not _UP or (kinds := agent.replicas) is None:
-                return False
-            if kinds.kind is not None and kinds.kind is not _SINGLE:
-                return False
-        else:
-            agent = registry.index.sole(capability)
-            if agent is None:
-                return False
-        choice = agent.resolved.get(capability)
-        if choice is None or choice.tier or choice.name != capability or agent.session.lost:
+        holder = registry.get(target) if target else registry.index.sole(capability)
+        if holder is None or holder.condition is not _UP or holder.session.lost or (kinds := holder.replicas) is None:
             return False
-        mailbox = agent.mailbox
+        choice = holder.resolved.get(capability)
+        if (
+            choice is None or choice.tier or choice.name != capability
+            or (kinds.kind is not None and kinds.kind is not _SINGLE)
+        ):  # fmt: skip
+            return False
+        mailbox = holder.mailbox
         limits = mailbox.limits
         if not mailbox.is_open or mailbox.in_flight >= limits.window or mailbox.waiting_count:
             return False
@@ -133,7 +129,7 @@ class PlainPath:
             kind, status, flags, deadline, request_id, parent, attempt, source, target, capability, body
         ))  # fmt: skip
         if not target:
-            target = agent.name
+            target = holder.name
             envelope = b"".join((
                 _pack(
                     kind, status, _ROUTED, n_source, len(target), n_capability, attempt, deadline, request_id, parent
@@ -144,7 +140,7 @@ class PlainPath:
         if ledger.size + size > limits.total_bytes:
             return False
         if not header.target and mailbox.on_change is None:
-            agent.turn = next(turns)
+            holder.turn = next(turns)
         entry = Entry(
             header, envelope, session, choice, pinned=header.target != b"", deadline=deadline, now=now
         )  # fmt: skip
@@ -156,9 +152,9 @@ class PlainPath:
         entry.holds_credit = True
         state.accepted += 1
         state.passing.append(envelope)
-        holder = agent.session
-        if not holder.fresh:
-            state.session_table.touched[holder.receiver] = holder
-        holder.fresh.append(envelope)
-        holder.outbox_bytes += size
+        giving = holder.session
+        if not giving.fresh:
+            state.session_table.touched[giving.receiver] = giving
+        giving.fresh.append(envelope)
+        giving.outbox_bytes += size
         return True

@@ -10,7 +10,7 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest import Capability, Interface, Manifest
 from ether_broker.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class Condition(StrEnum):
 
 class Group(Protocol):
     """Agents among which one is chosen."""
+
+    kind: Interface | None
+    """The one pattern of delegation that they take; None for those that take both."""
 
     def update(self, member: Registration, /) -> None:
         """Note that an agent has more or less to do."""

@@ -36,7 +36,7 @@ class Port(Protocol):
     endpoint: str
     lock: StepLock
     is_told: bool
-    on_sent: Callable[[], object]
+    on_sent: Callable[[], bool]
     on_turn_end: Callable[[], None]
 
     def wake(self) -> None:
@@ -76,7 +76,8 @@ class InProcessLink:
         """Whether there is a session, in which they may go."""
         self.is_rewound: bool = False
         """Whether frames go once more."""
-        self._waiting_bytes = 0
+        self.waiting_bytes: int = 0
+        """About so many bytes of them."""
         self._lock = threading.Lock()
         self._early: SimpleQueue[Frame] = SimpleQueue()
         """What came before it was opened."""
@@ -116,7 +117,7 @@ class InProcessLink:
                 left.append(waiting.popleft())
             self.asides.clear()
             waiting.extendleft(reversed(renew(left)))
-            self._waiting_bytes = sum(map(len, list(waiting)))
+            self.waiting_bytes = sum(map(len, list(waiting)))
             self._channel = Channel(session, timing.max_backoff, framing=PARTS)
             self.is_ready, self.is_rewound = True, False
         self._server.wake()
@@ -138,24 +139,28 @@ class InProcessLink:
     def is_full(self) -> bool:
         """Whether what starts new work is refused; see `Link.is_full`."""
         channel = self._channel
-        kept = self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
+        kept = self.waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
         return kept > self.backlog or self._calls.qsize() > _MOST_CALLS
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:  # noqa: ARG002
         """Send soon, in the thread that steps the broker next; see `Link.send`."""
-        if is_new and self.is_full:
-            raise MailboxFull(REFUSED)
+        if is_new:
+            channel = self._channel  # as `is_full`
+            kept = self.waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
+            if kept > self.backlog or self._calls.qsize() > _MOST_CALLS:
+                raise MailboxFull(REFUSED)
         self.waiting.append(envelope)
-        self._waiting_bytes += len(envelope)
+        self.waiting_bytes += len(envelope)
         server = self._server
         if not server.is_told:
             server.is_told = True
-            server.on_sent()
+            if not server.on_sent():
+                server.wake()
 
     def send_last(self, envelope: bytes) -> None:
         """Send now, in this thread, unless another steps the broker; see `Link.send_last`."""
         self.waiting.append(envelope)
-        self._waiting_bytes += len(envelope)
+        self.waiting_bytes += len(envelope)
         self._server.on_turn_end()
 
     def show_life(self) -> None:
@@ -169,7 +174,8 @@ class InProcessLink:
         server = self._server
         if not server.is_told and (self.waiting or self.asides):
             server.is_told = True
-            server.on_sent()
+            if not server.on_sent():
+                server.wake()
 
     def close(self, linger: float = 1.0) -> None:  # noqa: ARG002  what waits is handed over at once
         """Have the broker take what waits, and end."""
@@ -230,11 +236,27 @@ class InProcessLink:
                 taken += [(address, frame) for _, frame in channel.unsent()]
             while waiting:
                 frame, size = channel.pack(waiting)
-                self._waiting_bytes -= size
+                self.waiting_bytes -= size
                 taken.append((address, frame))
             channel.sent = channel.last
-            self._waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
+            self.waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
         return taken
+
+    @property
+    def is_direct(self) -> bool:
+        """See `DirectLink.is_direct`."""
+        return self.is_ready and not (self.asides or self.is_rewound or self._is_closed) and self._receiver is not None
+
+    def give(self, envelopes: list[bytes]) -> None:
+        """See `DirectLink.give`."""
+        if not self.waiting:
+            self.waiting_bytes = 0
+        if envelopes:
+            assert self._receiver is not None
+            try:
+                self._receiver.received(envelopes)
+            except Exception:
+                logger.exception("what the broker sent broke the node's step; it is dropped")
 
     def take(self, frame: Frame) -> bool:
         """Hand a frame of the broker to the receiver; as long as there is none: whether there was room for it."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.in_process.link import InProcessLink
+from ether_broker.transport.server import DirectLink
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.step_lock import StepLock
 from ether_broker.wire.frame import Frame, Message, read_frame
@@ -36,13 +37,15 @@ class InProcessServer:
         """See `SharedServer.lock`."""
         self.is_told: bool = False
         """Whether it was said that a link has something, and nobody has looked since."""
-        self.on_sent: Callable[[], object] = self.wake
+        self.on_sent: Callable[[], bool] = bool
         """See `SharedServer.on_sent`."""
         self.on_turn_end: Callable[[], None] = self.wake
         """See `SharedServer.on_turn_end`."""
         self._links: dict[Address, InProcessLink] = {}
         self._present: tuple[InProcessLink, ...] = ()
         """The same, for threads that look at them while another connects one."""
+        self.only: DirectLink | None = None
+        """See `SharedServer.only`."""
         self._closed: deque[InProcessLink] = deque()
         """Links that are to be forgotten in the next step."""
         self._news = threading.Lock()
@@ -60,8 +63,12 @@ class InProcessServer:
         """A new link, not yet open."""
         link = InProcessLink(self, Address(os.urandom(INCARNATION)))
         self._links[link.address] = link
-        self._present = tuple(self._links.values())
+        self._note_links()
         return link
+
+    def _note_links(self) -> None:
+        self._present = tuple(self._links.values())
+        self.only = self._present[0] if len(self._present) == 1 else None
 
     def disconnect(self, link: InProcessLink) -> None:
         """Forget a link in the next step, when what it has has been taken; any thread may call it, as it waits for nothing."""
@@ -96,7 +103,7 @@ class InProcessServer:
             taken += link.collect()
         while self._closed:  # the broker is told that the peer is gone when it next sends to it
             self._links.pop(self._closed.popleft().address, None)
-            self._present = tuple(self._links.values())
+            self._note_links()
         return taken
 
     def transmit(self, session_table: SessionTable) -> None:
@@ -122,4 +129,4 @@ class InProcessServer:
     def close(self, linger: float = 1.0) -> None:  # noqa: ARG002  what was sent has arrived
         """Let go of all links: nothing passes any more."""
         self._links.clear()
-        self._present = ()
+        self._note_links()
