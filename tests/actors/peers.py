@@ -221,6 +221,8 @@ class Peer:
         self.incarnation = b"%16d" % (len(bus.peers) + 1)
         self.inbox: list[Received] = []
         self.attempts: dict[int, int] = {}
+        self.asked: dict[int, Header] = {}
+        """The delegations that came, as they came last."""
         self.is_dead = False
         """It neither sends nor receives."""
         self.said_session = 0
@@ -285,13 +287,17 @@ class Peer:
 
     def respond(self, agent: str, number: int, status: int = Status.COMPLETED, *, flags: int = 0, **body: Any) -> None:
         header = {"request_id": request_id(number), "source": agent.encode(), "status": status, "flags": flags}
-        self.send(Kind.RESPONSE, body=body, attempt=self._attempt(number), **header)
+        attempt = self._attempt(number)
+        if (asked := self.asked.get(number)) is not None:
+            header |= {"target": asked.source, "capability": asked.capability}
+        self.send(Kind.RESPONSE, body=body, attempt=attempt, **header)
 
     def _attempt(self, number: int) -> int:
         """The attempt of the delegation as it last came here."""
         for received in self.inbox:
             if received.kind is Kind.DELEGATION:
                 self.attempts[received.number] = received.header.attempt
+                self.asked[received.number] = received.header
         return self.attempts.get(number, 1)
 
     def hand_back(self, agent: str, number: int) -> None:

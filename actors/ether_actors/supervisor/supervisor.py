@@ -254,7 +254,7 @@ class Supervisor:
         if self._appended or self._ticket > committed:
             self._release()
 
-    def step_at_once(self, link: DirectLink, now: float, wall: float) -> list[bytes] | None:  # noqa: C901  no call for each step
+    def step_at_once(self, link: DirectLink, now: float, wall: float) -> list[bytes] | None:
         """Rule on what stands first of a link's, as long as that is plain and nothing else is to be done.
 
         Nothing is numbered or kept to be sent again: what a link of the same process has been given has arrived.
@@ -288,7 +288,7 @@ class Supervisor:
                 if not take(session, envelope):
                     waiting.appendleft(envelope)
                     return None
-            except Exception as bug:
+            except Exception as bug:  # noqa: BLE001  it is logged
                 self._note_bug(session, link.address, bug)
             link.waiting_bytes -= len(envelope)
         if schedule.next <= now or session.outbox:
@@ -346,7 +346,7 @@ class Supervisor:
                 self._take_control(session, header, envelope)
         except EtherError as error:
             self.state.session_table.refuse(queue.address, error, request_id)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001  it is logged
             self._note_bug(session, queue.address, bug)
         registry = self.state.registry
         if registry.index.looked:
@@ -356,7 +356,8 @@ class Supervisor:
         """Count and log a bug as refusals are: whoever has found one may send what shows it a million times."""
         peer = session.node if session else ""
         if self.state.session_table.refusals.note(peer, "internal_error", repr(bug)):
-            logger.exception("an envelope of %s broke the supervisor's step; it is dropped", address[:8].hex())
+            sender = address[:8].hex()
+            logger.error("an envelope of %s broke the supervisor's step; it is dropped", sender, exc_info=bug)
 
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:

@@ -353,7 +353,11 @@ def read_response(header: Header, envelope: bytes) -> Response:
             except UnicodeDecodeError:
                 pass  # which is said below
             else:
-                plain["request_id"], plain["attempt"], plain["status"] = to_text(header.request_id), header.attempt, status
+                plain["request_id"], plain["attempt"], plain["status"] = (
+                    to_text(header.request_id),
+                    header.attempt,
+                    status,
+                )
                 if (data := plain.pop("data", None)) is not None:
                     plain["data_payload"] = Payload(data)
                 return Response.trusted(plain)

@@ -20,7 +20,7 @@ from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID
-from ether_broker.envelope.manifest import Interface
+from ether_broker.envelope.manifest import ANY, Interface
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.transport.session import Session
@@ -35,6 +35,7 @@ _OUTCOMES: Final = frozenset({int(status) for status in Status} - {*map(int, INT
 """What a specialist may end a delegation with."""
 _QUEUED, _SENT, _RUNNING, _ENDED = State
 _UP: Final = Condition.UP
+_ANYTHING: Final = ANY.encode()
 _SINGLE: Final = Interface.SINGLE
 _HEADER: Final = HEADER.size
 _unpack: Final = HEADER.unpack_from
@@ -117,7 +118,7 @@ class PlainPath:
             return False
         choice = holder.resolved.get(capability)
         if (
-            choice is None or choice.tier or choice.name != capability
+            choice is None or choice.tier or choice.name != capability or capability == _ANYTHING
             or (kinds.kind is not None and kinds.kind is not _SINGLE)
         ):  # fmt: skip
             return False
