@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
-from ether.node.backends import Context, make_clock, make_context, make_link
-from ether.node.embedded_broker import EmbeddedBroker
 from ether.node.monitor import Monitor
-from ether.node.node import Node
 from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
-from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
-from ether_actors.threads.pool import Pool
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
@@ -35,6 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
+    from ether.node.backends import Context
+    from ether.node.embedded_broker import EmbeddedBroker
+    from ether.node.node import Node
     from ether_actors.agent.composable import ComposableAgent
     from ether_actors.restarts.supervisor_spec import SupervisorSpec
     from ether_broker.envelope.fields import DelegationFields
@@ -182,6 +180,12 @@ class Runtime:
         """
         if self._node is not None:
             raise UsageError("The runtime is open already: open it once, or make another.")
+        from ether.node.backends import make_clock, make_context, make_link
+        from ether.node.embedded_broker import EmbeddedBroker
+        from ether.node.node import Node
+        from ether_actors.execution.resources import Resources
+        from ether_actors.threads.pool import Pool
+
         self._context = None if self._url is None and self._bind is None else make_context()
         try:
             url, link, pool = (

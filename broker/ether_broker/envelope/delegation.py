@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from enum import StrEnum, unique
 from typing import Annotated, Any, Final, Literal
@@ -47,7 +46,11 @@ def _meant(name: str) -> str | None:
     for kept in _KEPT:
         if name.startswith(kept[:-3]) or (len(name) >= _PIECE and name in kept):
             return kept
-    near = difflib.get_close_matches(name, _KEPT, 1, _NEAR) if len(name) <= 2 * len(_KEPT[-1]) else ()
+    if len(name) > 2 * len(_KEPT[-1]):
+        return None
+    import difflib
+
+    near = difflib.get_close_matches(name, _KEPT, 1, _NEAR)
     return near[0] if near else None
 
 

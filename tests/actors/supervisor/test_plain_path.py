@@ -329,18 +329,19 @@ def test_an_agent_that_is_not_up_is_left_to_the_general_path(taken: Counter[tupl
     assert taken == {(Kind.DELEGATION, False): 2}
 
 
-def test_what_has_to_wait_or_is_one_of_several_is_left_to_the_general_path(taken: Counter[tuple[int, bool]]) -> None:
-    bus, asker, worker = a_pair(limits=Limits(window=2))
+def test_what_is_refused_or_is_for_one_of_several_is_left_to_the_general_path(taken: Counter[tuple[int, bool]]) -> None:
+    bus, asker, worker = a_pair(limits=Limits(window=2, mailbox_count=1))
     taken.clear()
 
-    numbers = [asker.delegate("asker") for _ in range(3)]
+    numbers = [asker.delegate("asker") for _ in range(4)]
     bus.step()
-    assert taken == {(Kind.DELEGATION, True): 2, (Kind.DELEGATION, False): 1}
+    assert taken == {(Kind.DELEGATION, True): 3, (Kind.DELEGATION, False): 1}
+    assert asker.outcomes() == {numbers[3]: Status.REJECTED_OVERLOAD}
     assert worker.work() == numbers[:2]
     for number in numbers[:2]:
         worker.respond("worker", number)
     bus.step()
-    assert worker.work() == numbers[2:]
+    assert worker.work() == numbers[2:3]
     assert taken[Kind.RESPONSE, True] == 2
 
     bus.node("v", "other")

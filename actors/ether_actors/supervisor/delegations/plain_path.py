@@ -3,7 +3,7 @@
     Supervisor ── take(session, envelope) ──► taken: all is done
                                           └─► not plain: nothing has changed, and the general path rules on it
 
-Plain is a first delegation, of no other one, to an idle agent that declares just that capability, and its one outcome, while
+Plain is a first delegation, of no other one, to an agent that declares just that capability, and its one outcome, while
 nothing is out of the ordinary: no access list, no trouble with the journal, no id that may have been seen. `DelegationPolicy`
 and `ResponsePolicy` are the definition: whatever this takes, they would rule on alike
 (`tests/actors/supervisor/test_plain_path.py`), and without it (`Supervisor(plain_path=False)`) nothing changes but the time.
@@ -23,6 +23,7 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY, Interface
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.mailbox import Offer
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import HEADER, Flag, Header, Kind
 
@@ -33,7 +34,8 @@ _RESPONSE: Final = int(Kind.RESPONSE)
 _ROUTED: Final = int(Flag.ROUTED)
 _OUTCOMES: Final = frozenset({int(status) for status in Status} - {*map(int, INTERIM), int(Status.TIMEOUT)})
 """What a specialist may end a delegation with."""
-_QUEUED, _SENT, _RUNNING, _ENDED = State
+_QUEUED, _SENT, _, _ = State
+_FULL: Final = Offer.FULL
 _UP: Final = Condition.UP
 _ANYTHING: Final = ANY.encode()
 _SINGLE: Final = Interface.SINGLE
@@ -124,8 +126,6 @@ class PlainPath:
             return False
         mailbox = holder.mailbox
         limits = mailbox.limits
-        if not mailbox.is_open or mailbox.in_flight >= limits.window or mailbox.waiting_count:
-            return False
         header = _new(Header, (
             kind, status, flags, deadline, request_id, parent, attempt, source, target, capability, body
         ))  # fmt: skip
@@ -140,19 +140,24 @@ class PlainPath:
             size = len(envelope)
         if ledger.size + size > limits.total_bytes:
             return False
-        if not header.target and mailbox.on_change is None:
-            holder.turn = next(turns)
         entry = Entry(
             header, envelope, session, choice, pinned=header.target != b"", deadline=deadline, now=now
         )  # fmt: skip
-        mailbox.in_flight += 1
-        if mailbox.on_change is not None:
-            mailbox.on_change()
-        ledger.open(entry)
-        entry.state = _SENT
-        entry.holds_credit = True
+        is_sent = mailbox.is_open and mailbox.in_flight < limits.window and not mailbox.waiting_count
+        if is_sent:
+            mailbox.in_flight += 1
+            if mailbox.on_change is not None:
+                mailbox.on_change()
+        elif mailbox.offer(entry) is _FULL:
+            return False
+        if not header.target and mailbox.on_change is None:
+            holder.turn = next(turns)
+        ledger.open(entry, _SENT if is_sent else _QUEUED)
         state.accepted += 1
         state.passing.append(envelope)
+        if not is_sent:
+            return True
+        entry.holds_credit = True
         giving = holder.session
         if not giving.fresh:
             state.session_table.touched[giving.receiver] = giving

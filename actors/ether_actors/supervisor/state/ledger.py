@@ -174,11 +174,17 @@ class Ledger:
         """The delegations of one delegator with numbers above one, oldest first; None for some of those that have ended."""
         return following(self._asked.get(source, {}), self._numbers.get(source, ()), after)
 
-    def open(self, entry: Entry) -> None:
-        """Accept a delegation; from now on it gets exactly one outcome."""
+    def open(self, entry: Entry, state: State = _QUEUED) -> None:
+        """Accept a delegation; from now on it gets exactly one outcome.
+
+        Args:
+            entry: the new one.
+            state: QUEUED, or SENT if it is sent at once.
+        """
         request_id, source, parent = entry.request_id, entry.source, entry.parent
         assert request_id not in self._open
         self._open[request_id] = entry
+        entry.state = state
         self._number = entry.number = number = self._number + 1
         self.size += entry.size
         entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
@@ -192,7 +198,7 @@ class Ledger:
             parent.children[entry] = None
 
     def advance(self, entry: Entry, state: State) -> None:
-        """Move a delegation one allowed step; the only place where its state changes.
+        """Move a delegation one allowed step; but for `open` and `end`, the only place where its state changes.
 
         Raises:
             AssertionError: the step is not allowed: a bug here, never a peer's fault.
