@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 __all__ = ["Pool", "Room", "this_thread"]
 
@@ -35,11 +35,18 @@ _LOOK_AGAIN: Final = 1.0
 _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
 _numbers = itertools.count(1)
+_T = TypeVar("_T")
 
 
 class _ThisThread(threading.local):
     spare: Pool | None = None
     """The pool whose next call it takes itself."""
+    asks: Pool | None = None
+    """The pool whose `submit_first` it carries out itself."""
+    is_asking: bool = False
+    """Whether it keeps the next call apart for who asks, and does not let a thread of the pool have it."""
+    kept: Callable[[], None] | None = None
+    """That call."""
     waits: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     """Says that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
 
@@ -115,10 +122,14 @@ class Pool:
 
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
-        self._ready.append(call)
         if this_thread.spare is self:
             this_thread.spare = None
+            if this_thread.is_asking:
+                this_thread.kept = call
+            else:
+                self._ready.append(call)
             return
+        self._ready.append(call)
         if not self._wake_one() and len(self._threads) - self._waiting < self.size:
             with self._lock:
                 self._grow()
@@ -126,8 +137,16 @@ class Pool:
     def submit_first(self, call: Callable[[], None]) -> bool:
         """Run a callable in an idle thread, before what waits; False if none is idle.
 
-        The same thread then takes the first of what the callable submits: nothing else is woken for that.
+        The same thread then takes the first of what the callable submits: nothing else is woken for that. Within
+        `in_this_thread` it is the calling thread.
         """
+        if this_thread.asks is self:
+            this_thread.asks, this_thread.spare, this_thread.is_asking = None, self, True
+            try:
+                call()
+            finally:
+                this_thread.spare, this_thread.is_asking = None, False
+            return True
         try:
             parked = self._parked.pop()
         except IndexError:
@@ -143,6 +162,25 @@ class Pool:
         finally:
             this_thread.spare = None
             self._done -= 1  # it is not what `relieve` looks after
+
+    def in_this_thread(self, ask: Callable[[], _T]) -> tuple[_T, Callable[[], None] | None]:
+        """Call `ask`, and in this thread also what it gives to `submit_first`, if it does.
+
+        Returns:
+            What `ask` returned, and the first call that was submitted by what it gave, which is the caller's to run or to
+            submit; None if there is none.
+        """
+        this_thread.asks = self
+        try:
+            found = ask()
+        except BaseException:
+            if (kept := this_thread.kept) is not None:
+                self.submit(kept)
+            raise
+        else:
+            return found, this_thread.kept
+        finally:
+            this_thread.asks = this_thread.kept = None
 
     def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when there is room for all; a callable of the pool that does not begin its work says so."""

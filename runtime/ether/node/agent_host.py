@@ -195,6 +195,14 @@ class AgentHost:
         except errors.Closed:
             self._responder.hand_back([Work(header, envelope)])
 
+    def run_here(self, turn: Callable[[], None], request_id: bytes) -> None:
+        """Run a turn in the calling thread if that delegation is all that its agent has; else it is the pool's."""
+        cell = getattr(turn, "__self__", None)
+        if isinstance(cell, Cell) and [*cell.works] == [request_id]:
+            turn()
+        else:
+            self._resources.pool.submit(turn)
+
     def cancel(self, header: Header) -> None:
         """Cancel what has ended without its handler."""
         cell = self._cells.get(header.target)

@@ -552,3 +552,57 @@ def test_what_is_submitted_first_hides_no_threads_that_are_stuck(small: Pool):
     wait_until(lambda: len(small._parked) >= 1)
     assert small._done == seen > before
     release.set()
+
+
+def test_who_asks_runs_what_comes_first_and_is_given_what_that_submits():
+    pool, ran = Pool(1), []
+    try:
+
+        def first() -> None:
+            ran.append(threading.current_thread())
+            pool.submit(second)
+
+        def second() -> None:
+            ran.append(threading.current_thread())
+
+        found, kept = pool.in_this_thread(lambda: pool.submit_first(first))
+
+        assert found is True
+        assert kept == second
+        assert ran == [threading.current_thread()]
+    finally:
+        pool.close()
+
+
+def test_what_was_kept_for_one_who_asks_in_vain_is_the_pools():
+    pool, done = Pool(1), threading.Event()
+    try:
+
+        def ask() -> None:
+            pool.submit_first(lambda: pool.submit(done.set))
+            raise ValueError("in vain")
+
+        with pytest.raises(ValueError, match="in vain"):
+            pool.in_this_thread(ask)
+
+        assert done.wait(PATIENCE)
+    finally:
+        pool.close()
+
+
+def test_only_the_first_call_of_who_asks_is_kept():
+    pool, done = Pool(1), threading.Event()
+    try:
+
+        def first() -> None:
+            pool.submit(lambda: None)
+            pool.submit(done.set)
+
+        _, kept = pool.in_this_thread(lambda: pool.submit_first(first))
+
+        assert kept is not None
+        assert done.wait(PATIENCE)
+        _, nothing = pool.in_this_thread(lambda: None)
+        assert nothing is None
+    finally:
+        pool.close()

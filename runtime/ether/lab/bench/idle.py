@@ -53,9 +53,9 @@ def agents(settings: BenchSettings) -> Report:
     name, sizes = f"each of {settings.agents:,} idle agents", [said["bytes"] / said["count"] / 1024 for said in alone]
     quiet, busy = ([said["seconds"] / said["count"] * 1e6 for said in found] for found in (alone, beside))
     return Report((
-        amount("agents", f"start of {name}", quiet, "µs", at_most(50.0)),
-        amount("agents", f"start of {name}, on a bus at work", busy, "µs", at_most(50.0)),
-        amount("agents", f"memory of {name}", sizes, "KiB", at_most(5.0)),
+        amount("agents", f"start of {name}", quiet, "µs", at_most(40.0)),
+        amount("agents", f"start of {name}, on a bus at work", busy, "µs", at_most(40.0)),
+        amount("agents", f"memory of {name}", sizes, "KiB", at_most(2.0)),
     ))  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class BenchSettings(RunSettings):
     """Requests that are open at a time in the pipelined cases."""
     pin: int | None = None
     """The core that everything is kept on; without one the pipelined cases are free, and the serial ones on the first."""
-    agents: PositiveInt = 10_000
+    agents: PositiveInt = 100_000
     """Idle agents whose cost is taken."""
     crowd: PositiveInt = 100_000
     """Agents of the bus that is compared with one of a thousand."""

@@ -49,6 +49,7 @@ class OneProcess(Role):
         self._one: dict[str, Callable[[], Any]] = {
             "pykka": lambda: actor.ask(body),
             "ether": lambda: plain.delegate(name, body).result().data,
+            "ask": lambda: plain.ask(name, body).data,
             "durable": lambda: durable.delegate(name, body).result().data,
         }
         self._begin: dict[str, Callable[[], Callable[[], Any]]] = {
