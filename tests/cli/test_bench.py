@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from ether.lab.bench import main
+from ether.lab.bench.earlier import EarlierRun
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Bound, Figure, Report
 from tests.cli.command import Command, table
 
+LAST: Final = Path(__file__).parents[2] / "docs" / "bench.json"
+"""The figures of the last measurement that docs/performance.md shows."""
 REPORT = Report(
     figures=(
         Figure("serial", "p50, ether / raw", 12.0, bound=Bound(10, at_least=False)),
@@ -76,3 +82,46 @@ def test_a_benchmark_that_cannot_be_is_a_usage_error(alone: Command, words: list
 
     assert (done.code, done.out) == (2, "")
     assert said in done.err
+
+
+def test_a_run_is_compared_with_an_earlier_one(
+    alone: Command, runs: list[tuple[list[str], BenchSettings]], tmp_path: Path
+) -> None:
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps({"figures": [{"case": "serial", "name": "p50, ether / raw", "value": 20.5}]}))
+
+    lines = alone("bench", "--against", str(earlier), "--markdown").out.splitlines()
+    head, _, first, second = ([cell.strip() for cell in line.split("|")] for line in lines[:4])
+
+    assert (first[head.index("before")], second[head.index("before")]) == ("20.5", "")
+    assert "before" not in alone("bench").out
+    before = [figure["before"] for figure in alone("bench", "--against", str(earlier), "-o", "json").json["figures"]]
+    assert before == [20.5, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", "figures: Field required"), ("[", "Invalid JSON"), (None, "No such file"),
+        ('{"figures": [{"case": 1}]}', "figures.0.case"),
+    ],
+)  # fmt: skip
+def test_what_is_no_earlier_run_is_said_before_anything_is_measured(
+    alone: Command, runs: list[tuple[list[str], BenchSettings]], tmp_path: Path, text: str | None, why: str
+) -> None:
+    earlier = tmp_path / "earlier.json"
+    if text is not None:
+        earlier.write_text(text)
+
+    said = alone("bench", "--against", str(earlier))
+
+    assert said.code == 2
+    assert why in said.err
+    assert "ether bench -o json" in said.err
+    assert not runs
+
+
+def test_the_last_release_is_an_earlier_run() -> None:
+    names = {figure.name for figure in EarlierRun.read(LAST).figures}
+
+    assert "median, delegate / pykka ask" in names

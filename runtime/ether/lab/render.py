@@ -46,7 +46,7 @@ def _figure(figure: Figure) -> Row:
     verdict = {True: "met", False: "missed", None: ""}[figure.is_met]
     return {
         "case": figure.case, "figure": figure.name, "measured": f"{_text(figure.value)} {figure.unit}".rstrip(),
-        "range": spread, "target": figure.bound or "", "": verdict,
+        "before": figure.before, "range": spread, "target": figure.bound or "", "": verdict,
     }  # fmt: skip
 
 

@@ -52,6 +52,8 @@ class Figure:
     """None where it is told for information."""
     spread: tuple[float, float] | None = None
     """The lowest and the highest of several; the value is their median."""
+    before: float | None = None
+    """What it was in an earlier run, if it is compared with one."""
 
     @property
     def is_met(self) -> bool | None:

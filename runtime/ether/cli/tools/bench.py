@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -26,6 +27,12 @@ def bench(
     without: Annotated[
         list[str] | None, typer.Option(metavar="SYSTEM", help="Leave it out, such as nats or proxy.")
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Compare with an earlier run, which `-o json` wrote there.")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the rates of all contenders as bars, too.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
     markdown: MarkdownOption = False,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
@@ -33,11 +40,14 @@ def bench(
 ) -> None:
     """Measure the bus beside raw sockets, a C proxy and NATS, in one run; only ratios within a run say something.
 
-    All cases take about ten minutes, `--quick` three, with 3 rounds of 0.25 s.
+    All cases but `peers` take about ten minutes, `--quick` three, with 3 rounds of 0.25 s.
     """
+    from ether.lab.bench.bars import bars
+    from ether.lab.bench.earlier import EarlierRun
     from ether.lab.bench.main import CASES, run
 
     check_format(out, markdown=markdown)
+    earlier = None if against is None else EarlierRun.read(against)
     if list_cases:
         out.rows([{"case": case.name, "about": case.about} for case in CASES.values()], _CASES)
         return
@@ -46,6 +56,9 @@ def bench(
     wanted: dict[str, Any] = {**(QUICK if quick else {}), **given}
     with exit_on_signals():
         report = run(cases or (), BenchSettings(**wanted, without=left_out, tell=out.note))
+    if svg is not None:
+        svg.write_text(bars(report.tables.get("rows", ()), "contender", "round trips/s"))
+    report = report if earlier is None else earlier.beside(report)
     show(out, report, markdown=markdown, ok=not (check and report.missed))
 
 

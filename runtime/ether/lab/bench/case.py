@@ -23,6 +23,8 @@ class Case:
     """The systems that it starts."""
     run: Callable[[BenchSettings], Report]
     """Starts what is needed, measures, and stops it."""
+    is_extra: bool = False
+    """Whether it runs only when it is named, because it needs what few have installed."""
 
 
 def case(name: str, about: str, *systems: str) -> Callable[[Callable[[BenchSettings], Report]], Case]:

@@ -14,6 +14,7 @@ from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL,
 from ether.lab.bench.embedded import embedded
 from ether.lab.bench.idle import agents, crowd, idle
 from ether.lab.bench.imports import imports
+from ether.lab.bench.peers import PEERS
 from ether.lab.bench.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Figure, Report, Row
@@ -25,7 +26,7 @@ __all__ = ["CASES", "run"]
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover,
+        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover, PEERS,
     )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""
@@ -35,7 +36,7 @@ def run(cases: Iterable[str] = (), settings: BenchSettings | None = None) -> Rep
     """Run cases one after the other, each with processes of its own on the loopback.
 
     Args:
-        cases: names; none is all of them.
+        cases: names; none is all of them but those that are extra.
         settings: default: five rounds of a second, which takes some ten minutes.
 
     Raises:
@@ -44,7 +45,7 @@ def run(cases: Iterable[str] = (), settings: BenchSettings | None = None) -> Rep
         InternalError: a process of a benchmark broke.
     """
     settings = settings or BenchSettings()
-    chosen = [choice(name, CASES, "case") for name in cases] or list(CASES.values())
+    chosen = [choice(name, CASES, "case") for name in cases] or [case for case in CASES.values() if not case.is_extra]
     if any("nats" in case.systems for case in chosen) and "nats" not in settings.without:
         _check_nats()
     figures: list[Figure] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether.lab.harness.peer import Peer
-from ether.lab.harness.procfs import cpu_seconds
+from ether.lab.harness.procfs import cpu_seconds, tree_bytes
 from ether.lab.harness.role import Info
 
 __all__ = ["SYSTEMS", "Deployment", "Sample", "deployed", "pinned"]
@@ -19,6 +19,10 @@ SYSTEMS: Final = {
     "raw": ("raw-worker", "raw-client"),
     "proxy": ("proxy", "proxy-worker", "raw-client"),
     "nats": ("nats-server", "nats-worker", "nats-client"),
+    "ray": ("ray",),
+    "dask": ("dask",),
+    "celery": ("celery",),
+    "autogen": ("autogen",),
     "ether": ("broker", "worker", "observer", "client"),
     "idle": ("broker", "host"),
     "filling": ("broker", "worker", "client", "host"),
@@ -103,6 +107,10 @@ class Deployment:
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU that each process has used: {role: seconds}."""
         return {role: cpu_seconds(peer.pid) for role, peer in self.peers.items()}
+
+    def memory(self) -> int:
+        """Bytes that its processes, and those that they have started, hold in RAM."""
+        return tree_bytes(peer.pid for peer in self.peers.values())
 
     def measure(self, **order: Any) -> Sample:
         """Have the client `work`, and read what everybody used meanwhile."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpu_seconds", "open_descriptors", "resident_bytes"]
+__all__ = ["cpu_seconds", "open_descriptors", "resident_bytes", "tree_bytes"]
 
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -38,6 +40,28 @@ def _cpu_ticks(pid: int) -> float:
 def resident_bytes(pid: int | str = "self") -> int:
     """Memory that a process holds in RAM."""
     return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+
+
+def tree_bytes(pids: Iterable[int]) -> int:
+    """Memory that some processes and all their descendants hold in RAM; pages that they share count for each."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                parent = int((entry / "stat").read_bytes().rpartition(b") ")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    found: set[int] = set()
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, ())
+    total = 0
+    for pid in found:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            total += resident_bytes(pid)
+    return total
 
 
 def open_descriptors(pid: int | str = "self") -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
 
-__all__ = ["CHUNK", "Info", "Role", "nearest_rank", "serial", "summary"]
+__all__ = ["CHUNK", "Info", "Role", "nearest_rank", "pipelined", "serial", "summary"]
 
 Info = dict[str, Any]
 """What goes between a role and the harness, as JSON."""
@@ -51,6 +52,21 @@ def serial(round_trip: Callable[[], Any], seconds: float) -> Info:
         note(after - before)
         before = after
     return summary(times, before - start)
+
+
+def pipelined(begin: Callable[[], Callable[[], Any]], window: int, seconds: float) -> Info:
+    """Keep so many round trips open for that many seconds, and wait for the oldest."""
+    open_: deque[Callable[[], Any]] = deque(begin() for _ in range(window))
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for _ in range(CHUNK):
+            open_.popleft()()
+            open_.append(begin())
+        count += CHUNK
+    taken = time.perf_counter() - start
+    for end in open_:
+        end()
+    return {"count": count, "seconds": taken}
 
 
 def summary(times: list[float], seconds: float) -> Info:
