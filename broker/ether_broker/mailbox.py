@@ -47,7 +47,7 @@ class Mailbox(Generic[_L]):
     __slots__ = ("_waiting", "in_flight", "is_open", "limits", "on_change", "waiting_bytes", "waiting_count")
 
     is_open: bool
-    """Whether it gives work out; not while its agent restarts, drains or is down."""
+    """False while its agent restarts, drains or is down: then it gives nothing out."""
     in_flight: int
     """Letters that the node holds, and so credit taken."""
     waiting_count: int
@@ -72,7 +72,7 @@ class Mailbox(Generic[_L]):
         return self.waiting_count + self.in_flight
 
     def offer(self, letter: _L) -> Offer:
-        """Take a letter, or say that there is no room."""
+        """Take a letter, or say that there is no room; as `FastPath` does without a call."""
         limits = self.limits
         if self.is_open and self.in_flight < limits.window and not self.waiting_count:
             self.in_flight += 1
@@ -114,7 +114,7 @@ class Mailbox(Generic[_L]):
             self.on_change()
 
     def release(self) -> None:
-        """Give one credit back: the node has answered."""
+        """Give one credit back: the node has answered; as `FastPath` does without a call."""
         assert self.in_flight > 0
         self.in_flight -= 1
         if self.on_change is not None:

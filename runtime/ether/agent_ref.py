@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, Unpack
 
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.fields import DelegateArguments
+from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 
 __all__ = ["AgentRef", "Bus"]
@@ -18,6 +20,11 @@ class Bus(Protocol):
         self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
     ) -> Handle:
         """Delegate work."""
+
+    def ask(
+        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
+    ) -> Response:
+        """Delegate work and wait for its outcome."""
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
         """Stop an agent."""
@@ -45,10 +52,22 @@ class AgentRef:
         Raises:
             UsageError: another agent is named, by `to`.
         """
+        self._check_names_nobody(options)
+        return self._runtime.delegate(capability, params, to=self.name, **options)
+
+    def ask(self, capability: str, params: Any = None, **options: Unpack[DelegateArguments]) -> Response:
+        """Delegate to this very agent and wait for the outcome; as `Runtime.ask`.
+
+        Raises:
+            UsageError: another agent is named, by `to`; and as `Runtime.ask`.
+        """
+        self._check_names_nobody(options)
+        return self._runtime.ask(capability, params, to=self.name, **options)
+
+    def _check_names_nobody(self, options: Mapping[str, object]) -> None:
         if "to" in options:
             msg = f"This ref delegates to {self.name} itself: leave `to` out, or use bus.delegate(…, to=NAME)."
             raise UsageError(msg)
-        return self._runtime.delegate(capability, params, to=self.name, **options)
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop it: what runs has `timeout` seconds, what was not started goes to other holders or is refused."""

@@ -71,7 +71,7 @@ class Runtime:
     Args:
         name: of the node, unique on the bus; default: host, process id and four random letters.
         threads: plain handlers that run here at a time, not counting those that wait for sub-delegations; more while
-            they wait for something other than the bus (docs/agents.md).
+            they wait for something other than the bus (docs/agents.md). Those in threads that called `ask` come on top.
         limits: bounds of the agents' mailboxes at the embedded broker.
         timing: the heartbeats of the embedded broker and its nodes, and how long each waits for the other's.
         drain: seconds for running work when the runtime is closed.
@@ -395,16 +395,18 @@ class Runtime:
     def ask(
         self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
     ) -> Response:  # fmt: skip
-        """Delegate and wait for the outcome; where it can, the calling thread does the work itself, as in a call.
+        """Delegate and wait for the outcome; where it can, the calling thread runs the handler, as in a call.
 
-        As `delegate(…).result()`, and in two thirds of its time or less: on a bus that is embedded and has no `bind`, a plain
-        handler of an agent of this runtime that has nothing else to do runs in the calling thread. Anywhere else it runs where
-        it always does: on a cluster, for `async def` handlers, for agents with threads of their own, and in the main thread,
-        which the handler of a signal may interrupt at any point.
+        The same as `delegate(…).result()`, and faster where the calling thread runs the handler. It does so on an embedded bus
+        with neither `bind` nor `journal`, if the agent is of this runtime and idle, its handler is a plain `def`, and nothing
+        else is under way at that moment. Otherwise the handler runs where it always does. So it does if the caller is the main
+        thread, because Ctrl-C could interrupt the broker's step there, and for an agent with threads of its own.
 
-        Not promised, where the calling thread does the work: that this returns by the deadline. The outcome is TIMEOUT then,
-        and comes when the handler has returned. The caller must hold no lock that the handler takes, or that a handler of
-        log records takes.
+        Not promised, where the calling thread runs the handler: that this returns by the deadline. It returns when the handler
+        has; the outcome is then TIMEOUT. `close` does not end the wait either.
+
+        Hold no lock while you call this. If the handler needs the lock, the call never returns; if a `logging.Handler`
+        needs it, the whole bus may stand still. In an event loop of your own it blocks the loop: use `await bus.delegate(…)`.
 
         Args:
             capability: as of `delegate`.
@@ -413,14 +415,15 @@ class Runtime:
             options: the other keywords of `delegate`.
 
         Raises:
-            UsageError: in an event loop, or in a callback of a handle, which must not wait.
+            UsageError: in an `async def` handler, or in a callback of a handle, which must not wait.
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
         """
         node = self._node or self.node
+        # Further conditions: `Supervisor.step_direct` takes it, `Pool.run_inline` is given the turn, `Cell.run_only` runs it.
         if self._broker is None or threading.get_ident() == threading.main_thread().ident:
             return self.delegate(capability, params, to=to, **options).result()
         node.outgoing.check_may_wait()
-        handle, turn = node.resources.pool.in_this_thread(
+        handle, turn = node.resources.pool.run_inline(
             lambda: self.delegate(capability, params, to=to, **options)
         )  # fmt: skip
         if turn is not None:

@@ -133,10 +133,34 @@ def test_on_a_bus_that_others_reach_the_work_is_done_elsewhere(apart: Any, tmp_p
             assert apart(lambda: other.ask("other.plain")).unwrap().data.startswith("ether-pool")
 
 
-def test_with_a_journal_the_outcome_is_durable_all_the_same(apart: Any, tmp_path: Any):
+def test_with_a_journal_the_work_is_done_elsewhere(apart: Any, tmp_path: Any):
     with Runtime(journal=tmp_path / "bus.db") as bus:
         bus.start(Other)
-        assert apart(lambda: bus.ask("other.plain")).status is Status.COMPLETED
+        apart(lambda: bus.ask("other.plain"))
+        assert apart(lambda: bus.ask("other.plain")).unwrap().data.startswith("ether-pool")
+
+
+def test_what_comes_for_the_agent_meanwhile_is_not_the_callers(bus: Runtime, apart: Any):
+    apart(lambda: bus.ask("where.plain"))
+    asking = threading.Thread(target=lambda: apart(lambda: bus.ask("where.waits")))
+    asking.start()
+    assert Where.started.acquire(timeout=PATIENCE)
+    others = [bus.delegate("where.plain", to="where") for _ in range(5)]
+    Where.may_end.set()
+
+    assert {handle.result(PATIENCE).data[:10] for handle in others} == {"ether-pool"}
+    asking.join()
+
+
+def test_a_reference_asks_its_own_agent(bus: Runtime, apart: Any):
+    ref = bus.start(Other, name="another")
+
+    for _ in range(2):
+        response = apart(lambda: ref.ask("other.plain"))
+    assert response.from_agent == "another"
+    assert response.data == "caller_0"
+    with pytest.raises(UsageError, match="leave `to` out"):
+        ref.ask("other.plain", to="where")
 
 
 def test_work_of_an_agent_that_is_busy_waits_for_it(bus: Runtime, apart: Any):

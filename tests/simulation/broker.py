@@ -124,7 +124,7 @@ class Broker:
         supervisor = Supervisor(
             limits=scenario.limits, tap_count=scenario.tap_count, tap_interval=scenario.tap_interval, journal=journal,
             timing=Timing(patience=scenario.patience), make_id=world.make_id, access=self._access(),
-            remembered=scenario.remembered, plain_path=world.has_plain_path,
+            remembered=scenario.remembered, fast_path=world.has_fast_path,
         )  # fmt: skip
         supervisor.recover(self.clock.monotonic(), self.clock.wall(), self.boot)
         journal.on_commit = self.poke

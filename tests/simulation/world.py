@@ -68,17 +68,17 @@ class World:
         is_loud: whether to print what happens.
         is_plain: whether nothing of `scenario.CHANCES` is drawn.
         is_peaceful: whether the hostile sessions of the seed stay away, to compare with.
-        has_plain_path: whether its brokers rule on plain envelopes by `PlainPath`.
+        has_fast_path: whether its brokers rule on ordinary envelopes by `FastPath`.
     """
 
     def __init__(
         self, seed: int, *, is_loud: bool = False, is_plain: bool = False, is_peaceful: bool = False,
-        has_plain_path: bool = True,
+        has_fast_path: bool = True,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.is_loud = is_loud
         self.is_peaceful = is_peaceful
-        self.has_plain_path = has_plain_path
+        self.has_fast_path = has_fast_path
         self.chance = Random(seed)
         self.scenario = scenario = draw(self.chance)
         self._more = Random(f"{seed}, more")  # of its own, so that the rest of a seed is the same without
@@ -387,11 +387,11 @@ def _bounds(quotas: dict[str, int]) -> Iterator[None]:
 
 
 def simulate(
-    seed: int, *, is_loud: bool = False, is_plain: bool = False, is_peaceful: bool = False, has_plain_path: bool = True
+    seed: int, *, is_loud: bool = False, is_plain: bool = False, is_peaceful: bool = False, has_fast_path: bool = True
 ) -> Report:  # fmt: skip
     """Live through one seed."""
     world = World(
-        seed, is_loud=is_loud, is_plain=is_plain, is_peaceful=is_peaceful, has_plain_path=has_plain_path
+        seed, is_loud=is_loud, is_plain=is_plain, is_peaceful=is_peaceful, has_fast_path=has_fast_path
     )  # fmt: skip
     with _quiet(world), _bounds(world.scenario.quotas):
         report = world.run()

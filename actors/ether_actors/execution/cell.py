@@ -308,7 +308,8 @@ class Cell:
         if work.runner is not None:
             self._services.loop.cancel(work.runner)
 
-    def _turn(self) -> None:
+    def _turn(self, most: int = TURN) -> None:
+        """Handle so many messages at most; if more wait then, ask for another turn."""
         inbox, dispatcher = self.inbox, self._dispatcher
         room = dispatcher.room
         wanted = self._has_right if room is Room.SUB_DELEGATIONS else None
@@ -326,7 +327,7 @@ class Cell:
             handled += 1
             if not is_done:  # an async def keeps its place until it ends
                 item = inbox.take(wanted)
-            elif handled < TURN:
+            elif handled < most:
                 item = inbox.take(wanted, frees=True)
             else:
                 inbox.done()
@@ -450,6 +451,16 @@ class Cell:
             response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)
         self._services.answer(work, response)
+
+    def run_only(self, turn: Callable[[], None], request_id: bytes) -> bool:
+        """Run a scheduled turn in the calling thread if it is this cell's, which has that delegation alone, and no other work.
+
+        What comes meanwhile is for the next turn. False: it was not run.
+        """
+        if turn != self._turn or [*self.works] != [request_id]:
+            return False
+        self._turn(1)
+        return True
 
     # -- pykka's messages ----------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.deadlines import Deadlines
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.plain_path import PlainPath
+from ether_actors.supervisor.delegations.fast_path import FastPath
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
@@ -60,7 +60,8 @@ from ether_broker.wire.frame import Header, Kind, Message, read_header
 
 if TYPE_CHECKING:
     from ether_broker.security.access_list import Access
-    from ether_broker.transport.server import DirectLink, Guard
+    from ether_broker.transport.direct_link import DirectLink
+    from ether_broker.transport.server import Guard
 
 __all__ = ["Supervisor"]
 
@@ -74,8 +75,8 @@ _MEMBERS: Final = frozenset({Kind.REGISTER, Kind.UNREGISTER, Kind.BYE})
 """What nodes that are in say of who comes or goes."""
 _STEP: Final = 1 << 10
 """Bytes that a step takes beside its envelopes until it is in the journal."""
-_AT_ONCE: Final = 64
-"""Envelopes that one step takes at once."""
+_MOST_DIRECT: Final = 64
+"""Envelopes that one step takes of a link of the same process at most."""
 _Take = Callable[[Session, Header, bytes], None]
 _DEAR: Final = (
     "An envelope of kind {} has {:,} bytes, and those, or the maps and lists in them, are too many to be read: "
@@ -83,7 +84,7 @@ _DEAR: Final = (
 )
 
 
-def _none_is_plain(_session: Session, _envelope: bytes) -> bool:
+def _none_is_fast(_session: Session, _envelope: bytes) -> bool:
     return False
 
 
@@ -119,14 +120,14 @@ class Supervisor:
         guard: says whose a connection is; None where connections have no keys.
         access: who may do what; default: everybody everything.
         remembered: ended delegations that are told apart from unknown ones at least, without asking the journal.
-        plain_path: whether what most envelopes are is ruled on in one call each; it decides nothing.
+        fast_path: whether ordinary envelopes take `FastPath`; outcomes are the same without it.
     """
 
     def __init__(
         self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
         tap_interval: float = 0.0, journal: Journal | None = None, timing: Timing = DEFAULT_TIMING,
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None, addressing: Addressing = two_connections,
-        access: Access | None = None, remembered: int = REMEMBERED, plain_path: bool = True,
+        access: Access | None = None, remembered: int = REMEMBERED, fast_path: bool = True,
     ) -> None:  # fmt: skip
         journal, limits = journal or NullJournal(), limits or Limits()
         tap = Tap(count=tap_count, size=tap_size, start=journal.next)
@@ -155,7 +156,7 @@ class Supervisor:
             self.state, delivery, reassignment, self._progress, self._membership.may_speak_for
         )
         self._observer_feed = ObserverFeed(self.state, tap_interval)
-        self._take_plain = PlainPath(self.state, delivery).take if plain_path else _none_is_plain
+        self._take_fast = FastPath(self.state, delivery).take if fast_path else _none_is_fast
         self._work: dict[int, _Take] = {
             Kind.DELEGATION: self._policy.delegation,
             Kind.RESPONSE: self._responses.response,
@@ -254,8 +255,8 @@ class Supervisor:
         if self._appended or self._ticket > committed:
             self._release()
 
-    def step_at_once(self, link: DirectLink, now: float, wall: float) -> list[bytes] | None:
-        """Rule on what stands first of a link's, as long as that is plain and nothing else is to be done.
+    def step_direct(self, link: DirectLink, now: float, wall: float) -> list[bytes] | None:
+        """Rule on the oldest envelopes that wait in a link of the same process, as long as all are ordinary.
 
         Nothing is numbered or kept to be sent again: what a link of the same process has been given has arrived.
 
@@ -279,8 +280,8 @@ class Supervisor:
             return None
         state.now, state.wall = now, wall
         session.heard = now
-        waiting, take = link.waiting, self._take_plain
-        for _ in range(_AT_ONCE):
+        waiting, take = link.waiting, self._take_fast
+        for _ in range(_MOST_DIRECT):
             if not waiting:
                 break
             envelope = waiting.popleft()
@@ -330,7 +331,7 @@ class Supervisor:
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
         session, request_id = queue.session, NO_ID
         try:
-            if session is not None and self._take_plain(session, envelope):
+            if session is not None and self._take_fast(session, envelope):
                 return
             header = read_header(envelope)
             request_id, kind = header.request_id, header.kind

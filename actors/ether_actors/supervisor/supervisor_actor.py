@@ -4,7 +4,8 @@ pykka's own loop asks the inbox for the next envelope; ours waits at the socket 
 as one message. So a batch of frames costs one actor hop, and the supervisor keeps pykka's life cycle: `start`, `stop`,
 `is_alive`, and the messages that other threads tell it.
 
-A server of the same process (`SharedServer`) lets the threads of handlers step it too, as each of their turns ends. Then the
+A server of the same process (`SharedServer`) lets the threads of handlers step it too, as each of their turns ends, and those
+within `Runtime.ask`. Then the
 actor does what is due, what has been left to it, and what it is told.
 """
 
@@ -146,9 +147,9 @@ class SupervisorActor(pykka.ThreadingActor):
                 link = shared.only
                 if link is not None and link.is_direct:
                     shared.is_told = False  # first: what is added from now on is said anew
-                    sent = supervisor.step_at_once(link, clock.monotonic(), clock.wall())
+                    sent = supervisor.step_direct(link, clock.monotonic(), clock.wall())
                     if sent is not None:
-                        link.give(sent)
+                        link.take_direct(sent)
                         return supervisor.state.schedule.next
                 arrivals = shared.receive(0.0)
             supervisor.step(arrivals, clock.monotonic(), clock.wall())

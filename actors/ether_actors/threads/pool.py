@@ -41,11 +41,11 @@ _T = TypeVar("_T")
 class _ThisThread(threading.local):
     spare: Pool | None = None
     """The pool whose next call it takes itself."""
-    asks: Pool | None = None
+    inline: Pool | None = None
     """The pool whose `submit_first` it carries out itself."""
-    is_asking: bool = False
-    """Whether it keeps the next call apart for who asks, and does not let a thread of the pool have it."""
-    kept: Callable[[], None] | None = None
+    is_inline: bool = False
+    """Whether it does so now: the next call is not the pool's, but is returned by `run_inline`."""
+    deferred: Callable[[], None] | None = None
     """That call."""
     waits: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     """Says that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
@@ -124,8 +124,8 @@ class Pool:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
         if this_thread.spare is self:
             this_thread.spare = None
-            if this_thread.is_asking:
-                this_thread.kept = call
+            if this_thread.is_inline:
+                this_thread.deferred = call
             else:
                 self._ready.append(call)
             return
@@ -138,14 +138,14 @@ class Pool:
         """Run a callable in an idle thread, before what waits; False if none is idle.
 
         The same thread then takes the first of what the callable submits: nothing else is woken for that. Within
-        `in_this_thread` it is the calling thread.
+        `run_inline` it is the calling thread.
         """
-        if this_thread.asks is self:
-            this_thread.asks, this_thread.spare, this_thread.is_asking = None, self, True
+        if this_thread.inline is self:
+            this_thread.inline, this_thread.spare, this_thread.is_inline = None, self, True
             try:
                 call()
             finally:
-                this_thread.spare, this_thread.is_asking = None, False
+                this_thread.spare, this_thread.is_inline = None, False
             return True
         try:
             parked = self._parked.pop()
@@ -163,24 +163,24 @@ class Pool:
             this_thread.spare = None
             self._done -= 1  # it is not what `relieve` looks after
 
-    def in_this_thread(self, ask: Callable[[], _T]) -> tuple[_T, Callable[[], None] | None]:
-        """Call `ask`, and in this thread also what it gives to `submit_first`, if it does.
+    def run_inline(self, call: Callable[[], _T]) -> tuple[_T, Callable[[], None] | None]:
+        """Call `call`, in which the first `submit_first` runs its callable in this thread instead of one of the pool.
 
         Returns:
-            What `ask` returned, and the first call that was submitted by what it gave, which is the caller's to run or to
-            submit; None if there is none.
+            The result of `call`, and the first callable that the inline one submitted, or None: the caller must run it, or
+            submit it.
         """
-        this_thread.asks = self
+        this_thread.inline = self
         try:
-            found = ask()
+            found = call()
         except BaseException:
-            if (kept := this_thread.kept) is not None:
-                self.submit(kept)
+            if (deferred := this_thread.deferred) is not None:
+                self.submit(deferred)
             raise
         else:
-            return found, this_thread.kept
+            return found, this_thread.deferred
         finally:
-            this_thread.asks = this_thread.kept = None
+            this_thread.inline = this_thread.deferred = None
 
     def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when there is room for all; a callable of the pool that does not begin its work says so."""

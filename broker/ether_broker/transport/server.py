@@ -5,18 +5,18 @@ Another kind: docs/design.md, "Another transport, journal or clock".
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from ether_broker.security.identity import Identity
 from ether_broker.transport.address import Address, Addressing
+from ether_broker.transport.direct_link import DirectLink
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.step_lock import StepLock
 from ether_broker.wire.frame import Message
 
-__all__ = ["DirectLink", "Guard", "Server", "SharedServer"]
+__all__ = ["Guard", "Server", "SharedServer"]
 
 
 class Guard(Protocol):
@@ -67,26 +67,6 @@ class Server(Protocol):
         """Give up the address, and wait at most `linger` seconds for what was sent to leave."""
 
 
-class DirectLink(Protocol):
-    """The interface of a link whose envelopes may be handed over without frames, by whoever steps the broker."""
-
-    waiting: deque[bytes]
-    """What it has for the broker, the oldest first; others add meanwhile."""
-    waiting_bytes: int
-    """About so many bytes wait; an empty queue is exact."""
-
-    @property
-    def address(self) -> Address:
-        """Whose its session is."""
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether nothing is to go before what waits, and what the broker sends is received at once."""
-
-    def give(self, envelopes: list[bytes]) -> None:
-        """Hand the node what the broker sends it."""
-
-
 @runtime_checkable
 class SharedServer(Server, Protocol):
     """The interface of a server whose broker may be stepped in several threads, one at a time.
@@ -96,9 +76,11 @@ class SharedServer(Server, Protocol):
 
     lock: StepLock
     """Held by whoever steps the broker, who must not wait for what comes from it. Who waits for the lock must hold no other,
-    and nothing of a user's may be on its stack: a step logs, and a log handler of a user's may take locks of a user's."""
+    and nothing of a user's may be on its stack: a step logs, and a log handler of a user's may take locks of a user's. A thread
+    within `Runtime.ask` does not wait for it, and the user has been told to hold no lock."""
     on_sent: Callable[[], bool]
-    """Called, in any thread, when a peer has something for the broker: whether another thread takes it, or else it is woken."""
+    """Called, in any thread, when a peer has something for the broker. Returns whether a thread takes it; if not, the caller
+    calls `wake`."""
     is_told: bool
     """Whether it was said that a link has something, and nobody has looked since."""
     only: DirectLink | None

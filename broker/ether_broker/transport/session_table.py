@@ -296,7 +296,7 @@ class SessionTable:
     # -- what goes -----------------------------------------------------------------------------------------------
 
     def send(self, session: Session, envelope: bytes) -> None:
-        """Send an envelope when this step is in the journal; what is sent to a lost node is dropped."""
+        """Send an envelope when this step is in the journal; what is sent to a lost node is dropped. `FastPath` does so too."""
         if session.lost:
             return
         fresh = session.fresh

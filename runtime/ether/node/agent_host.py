@@ -196,11 +196,8 @@ class AgentHost:
             self._responder.hand_back([Work(header, envelope)])
 
     def run_here(self, turn: Callable[[], None], request_id: bytes) -> None:
-        """Run a turn in the calling thread if that delegation is all that its agent has; else it is the pool's."""
-        cell = getattr(turn, "__self__", None)
-        if isinstance(cell, Cell) and [*cell.works] == [request_id]:
-            turn()
-        else:
+        """Run a scheduled turn in the calling thread if that delegation is all that its agent has to do; else in the pool."""
+        if not any(cell.run_only(turn, request_id) for cell in self.busy_cells()):
             self._resources.pool.submit(turn)
 
     def cancel(self, header: Header) -> None:

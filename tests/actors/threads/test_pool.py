@@ -554,7 +554,7 @@ def test_what_is_submitted_first_hides_no_threads_that_are_stuck(small: Pool):
     release.set()
 
 
-def test_who_asks_runs_what_comes_first_and_is_given_what_that_submits():
+def test_an_inline_call_runs_what_is_submitted_first_and_returns_what_that_submits():
     pool, ran = Pool(1), []
     try:
 
@@ -565,16 +565,16 @@ def test_who_asks_runs_what_comes_first_and_is_given_what_that_submits():
         def second() -> None:
             ran.append(threading.current_thread())
 
-        found, kept = pool.in_this_thread(lambda: pool.submit_first(first))
+        found, deferred = pool.run_inline(lambda: pool.submit_first(first))
 
         assert found is True
-        assert kept == second
+        assert deferred == second
         assert ran == [threading.current_thread()]
     finally:
         pool.close()
 
 
-def test_what_was_kept_for_one_who_asks_in_vain_is_the_pools():
+def test_what_an_inline_call_that_raises_has_deferred_is_the_pools():
     pool, done = Pool(1), threading.Event()
     try:
 
@@ -583,14 +583,14 @@ def test_what_was_kept_for_one_who_asks_in_vain_is_the_pools():
             raise ValueError("in vain")
 
         with pytest.raises(ValueError, match="in vain"):
-            pool.in_this_thread(ask)
+            pool.run_inline(ask)
 
         assert done.wait(PATIENCE)
     finally:
         pool.close()
 
 
-def test_only_the_first_call_of_who_asks_is_kept():
+def test_only_the_first_submission_is_deferred():
     pool, done = Pool(1), threading.Event()
     try:
 
@@ -598,11 +598,11 @@ def test_only_the_first_call_of_who_asks_is_kept():
             pool.submit(lambda: None)
             pool.submit(done.set)
 
-        _, kept = pool.in_this_thread(lambda: pool.submit_first(first))
+        _, deferred = pool.run_inline(lambda: pool.submit_first(first))
 
-        assert kept is not None
+        assert deferred is not None
         assert done.wait(PATIENCE)
-        _, nothing = pool.in_this_thread(lambda: None)
+        _, nothing = pool.run_inline(lambda: None)
         assert nothing is None
     finally:
         pool.close()

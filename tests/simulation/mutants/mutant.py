@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from ether_actors.supervisor.delegations.plain_path import PlainPath
+from ether_actors.supervisor.delegations.fast_path import FastPath
 
 __all__ = ["Mutant"]
 
 
-def take(_self: PlainPath, _session: Any, _envelope: bytes) -> bool:
-    """As `PlainPath.take`, by whose name it is pickled: nothing is plain."""
+def take(_self: FastPath, _session: Any, _envelope: bytes) -> bool:
+    """As `FastPath.take`, by whose name it is pickled: nothing is ordinary."""
     return False
 
 
@@ -47,7 +47,7 @@ class Mutant:
         made = self.make(plain)
         setattr(self.owner, self.attribute, property(made) if isinstance(before, property) else made)
         try:
-            with mock.patch.object(PlainPath, "take", take):
+            with mock.patch.object(FastPath, "take", take):
                 yield
         finally:
             setattr(self.owner, self.attribute, before)

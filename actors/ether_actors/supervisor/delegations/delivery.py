@@ -174,7 +174,10 @@ class Delivery:
             self.rule(entry, Status.TIMEOUT, "expired", f"Not started: it {detail}.")
 
     def count(self, status: Status, entry: Entry | None) -> None:
-        """Count an outcome, for its agent too if it was ever accepted; what the bus itself was asked counts for nobody."""
+        """Count an outcome, for its agent too if it was ever accepted; what the bus itself was asked counts for nobody.
+
+        `FastPath` does so too, and as `finish` and `send`.
+        """
         state = self._state
         if entry is not None:
             agent = entry.agent

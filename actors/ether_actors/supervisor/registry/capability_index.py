@@ -150,7 +150,7 @@ class CapabilityIndex:
             found = self._best(classes, name, kind, grant, without, partial(self._is_for, name, grant, _ANY))
         return None if found is None else found[4]
 
-    def sole(self, name: bytes) -> Registration | None:
+    def only(self, name: bytes) -> Registration | None:
         """The one agent that `best` finds for a delegation of no other one, if nobody else declares it; None: ask `best`."""
         classes = self._holders.get(name)
         if classes is None or len(classes) != 1:

@@ -212,7 +212,7 @@ class Ledger:
             self.on_left(entry)
 
     def end(self, entry: Entry) -> None:
-        """Move an open delegation to ENDED, from whatever state it has; as `advance`."""
+        """Move an open delegation to ENDED, which each state but that allows."""
         assert entry.state is not _ENDED
         entry.state = _ENDED
         request_id, source, parent = entry.request_id, entry.source, entry.parent

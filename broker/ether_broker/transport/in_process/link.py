@@ -49,10 +49,10 @@ class Port(Protocol):
 class InProcessLink:
     """A `Link` to a broker of the same process; `InProcessServer.connect` makes it.
 
-    What it sends waits here until the broker takes it: in its own thread, in an idle one of a pool, or in this one at the end
-    of a turn. What the broker sends is handed to the receiver at once, in the thread that steps it, under the server's lock;
-    ticks come under that too. So what the receiver does then must not wait, and calls of a user's go to the receiving thread
-    (`call`).
+    What it sends waits here until the broker takes it: in its own thread, in an idle one of a pool, in one within
+    `Runtime.ask`, or in this one at the end of a turn. What the broker sends is handed to the receiver at once, in the thread
+    that steps it, under the server's lock; ticks come under that too. So what the receiver does then must not wait, and calls
+    of a user's go to the receiving thread (`call`).
 
     Args:
         server: whose peer it is.
@@ -247,8 +247,8 @@ class InProcessLink:
         """See `DirectLink.is_direct`."""
         return self.is_ready and not (self.asides or self.is_rewound or self._is_closed) and self._receiver is not None
 
-    def give(self, envelopes: list[bytes]) -> None:
-        """See `DirectLink.give`."""
+    def take_direct(self, envelopes: list[bytes]) -> None:
+        """See `DirectLink.take_direct`."""
         if not self.waiting:
             self.waiting_bytes = 0
         if envelopes:

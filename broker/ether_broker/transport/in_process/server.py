@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ether_broker.transport.address import INCARNATION, Address, NodeAddress
+from ether_broker.transport.direct_link import DirectLink
 from ether_broker.transport.in_process.link import InProcessLink
-from ether_broker.transport.server import DirectLink
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.transport.step_lock import StepLock
 from ether_broker.wire.frame import Frame, Message, read_frame
@@ -19,6 +19,10 @@ __all__ = ["InProcessServer"]
 
 _LONGEST: Final = 60.0
 """Seconds that one wait takes at most; a system's timer takes no infinite time."""
+
+
+def _nobody() -> bool:
+    return False
 
 
 class InProcessServer:
@@ -37,7 +41,7 @@ class InProcessServer:
         """See `SharedServer.lock`."""
         self.is_told: bool = False
         """Whether it was said that a link has something, and nobody has looked since."""
-        self.on_sent: Callable[[], bool] = bool
+        self.on_sent: Callable[[], bool] = _nobody
         """See `SharedServer.on_sent`."""
         self.on_turn_end: Callable[[], None] = self.wake
         """See `SharedServer.on_turn_end`."""

@@ -1,4 +1,4 @@
-"""The plain path rules as the general one does: of two supervisors that hear the same, one has it, and both do the same."""
+"""The fast path rules as the general one does: of two supervisors that hear the same, one has it, and both do the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from ether_actors.supervisor.delegations.plain_path import PlainPath
+from ether_actors.supervisor.delegations.fast_path import FastPath
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.supervisor import Supervisor
@@ -68,11 +68,11 @@ def kept(supervisor: Supervisor) -> dict[str, Any]:
 
 
 class TwinBus(Bus):
-    """A bus whose supervisor has a twin without the plain path."""
+    """A bus whose supervisor has a twin without the fast path."""
 
     def __init__(self, limits: Limits | None = None, **options: Any) -> None:
         super().__init__(limits, make_id=_ids(), **options)
-        self.twin = Supervisor(limits=limits, make_id=_ids(), plain_path=False, **options)
+        self.twin = Supervisor(limits=limits, make_id=_ids(), fast_path=False, **options)
         step, outgoing = self.supervisor.step, self.state.session_table.outgoing
 
         def both(arrivals: list[tuple[Address, Message]], now: float, wall: float) -> None:
@@ -105,8 +105,8 @@ TestTheSame = TwinSupervision.TestCase
 TestTheSame.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-class PlainWork(RuleBasedStateMachine):
-    """Mostly plain work for agents with a capability of their own, and whatever makes some of it not plain."""
+class OrdinaryWork(RuleBasedStateMachine):
+    """Mostly ordinary work for agents with a capability of their own, and whatever makes some of it not ordinary."""
 
     @initialize(window=st.integers(1, 3), count=st.integers(0, 2), size=st.sampled_from([300, 1 << 20]))
     def a_bus(self, window: int, count: int, size: int) -> None:
@@ -145,7 +145,7 @@ class PlainWork(RuleBasedStateMachine):
     @rule(
         names=st.lists(st.sampled_from("abc"), min_size=1, max_size=6), is_named=st.booleans(), answered=st.booleans()
     )
-    def all_is_plain(self, names: list[str], is_named: bool, answered: bool) -> None:
+    def all_is_ordinary(self, names: list[str], is_named: bool, answered: bool) -> None:
         if answered:
             self.all_answer()
         for name in names:
@@ -231,25 +231,25 @@ class PlainWork(RuleBasedStateMachine):
         self.step()
 
 
-TestPlainWork = PlainWork.TestCase
-TestPlainWork.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestOrdinaryWork = OrdinaryWork.TestCase
+TestOrdinaryWork.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
 
 
-# -- what is plain, and what is not ---------------------------------------------------------------------------------
+# -- what is ordinary, and what is not ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, bool]]:
-    """How many envelopes of each kind the plain path took, and left to the general one."""
+    """How many envelopes of each kind the fast path took, and left to the general one."""
     counts: Counter[tuple[int, bool]] = Counter()
-    take = PlainPath.take
+    take = FastPath.take
 
-    def counted(self: PlainPath, session: Any, envelope: bytes) -> bool:
+    def counted(self: FastPath, session: Any, envelope: bytes) -> bool:
         is_taken = take(self, session, envelope)
         counts[envelope[0], is_taken] += 1
         return is_taken
 
-    monkeypatch.setattr(PlainPath, "take", counted)
+    monkeypatch.setattr(FastPath, "take", counted)
     return counts
 
 
@@ -268,7 +268,7 @@ def a_pair(**options: Any) -> tuple[TwinBus, Peer, Peer]:
 
 
 @pytest.mark.parametrize("to", ["", "worker"])
-def test_a_first_delegation_and_its_outcome_are_plain(taken: Counter[tuple[int, bool]], to: str) -> None:
+def test_a_first_delegation_and_its_outcome_are_ordinary(taken: Counter[tuple[int, bool]], to: str) -> None:
     bus, asker, worker = a_pair()
     taken.clear()
 
@@ -377,7 +377,7 @@ def test_answers_of_others_late_and_repeated_ones_are_left_to_the_general_path(
     assert bus.reasons().count("duplicate") == 1
 
 
-def test_with_an_access_list_nothing_is_plain(taken: Counter[tuple[int, bool]]) -> None:
+def test_with_an_access_list_nothing_is_ordinary(taken: Counter[tuple[int, bool]]) -> None:
     bus = TwinBus(access=Access(delegate=[DelegateRule("*")], register=[RegisterRule("*", "*")]))
     asker = bus.delegator("asker")
     bus.node("w", "worker")
@@ -406,18 +406,18 @@ def test_an_agent_of_sub_delegations_alone_is_left_to_the_general_path(taken: Co
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_a_simulated_world_is_the_same_with_it_and_without(seed: int) -> None:
-    assert simulate(seed) == simulate(seed, has_plain_path=False)
+    assert simulate(seed) == simulate(seed, has_fast_path=False)
 
 
-def test_a_plain_path_that_rules_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = PlainPath.take
+def test_a_fast_path_that_rules_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = FastPath.take
 
-    def forgetful(self: PlainPath, session: Any, envelope: bytes) -> bool:
+    def forgetful(self: FastPath, session: Any, envelope: bytes) -> bool:
         is_taken = take(self, session, envelope)
         if is_taken and envelope[0] == Kind.RESPONSE:
             self._state.outcomes.clear()
         return is_taken
 
-    monkeypatch.setattr(PlainPath, "take", forgetful)
+    monkeypatch.setattr(FastPath, "take", forgetful)
     with pytest.raises(AssertionError, match="counts"):
         a_pair()[0].step()

@@ -1,12 +1,15 @@
-"""The plain path: the same rulings as the general one for what most envelopes are, in one call for each. Sans-IO.
+"""The fast path: the rulings of the general path on ordinary envelopes, in one call for each. Sans-IO.
 
     Supervisor ── take(session, envelope) ──► taken: all is done
-                                          └─► not plain: nothing has changed, and the general path rules on it
+                                          └─► not ordinary: nothing has changed, and the general path rules on it
 
-Plain is a first delegation, of no other one, to an agent that declares just that capability, and its one outcome, while
-nothing is out of the ordinary: no access list, no trouble with the journal, no id that may have been seen. `DelegationPolicy`
-and `ResponsePolicy` are the definition: whatever this takes, they would rule on alike
-(`tests/actors/supervisor/test_plain_path.py`), and without it (`Supervisor(plain_path=False)`) nothing changes but the time.
+Ordinary are: a delegation without a parent that was not sent before, to an agent that declares exactly the capability asked
+for (no prefix of it, and not `*`), and is named in it or alone takes it; and the outcome of a delegation that has no
+sub-delegations and has told no progress. Neither is, with an access list or while the journal is in trouble.
+
+`DelegationPolicy` and `ResponsePolicy` define the rulings. Each block here names the method whose effect it has; whoever
+changes that changes it here too, and `tests/actors/supervisor/test_fast_path.py`, which compares both paths after every step,
+fails until then. Without the fast path (`Supervisor(fast_path=False)`) all outcomes are the same.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from ether_broker.mailbox import Offer
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import HEADER, Flag, Header, Kind
 
-__all__ = ["PlainPath"]
+__all__ = ["FastPath"]
 
 _DELEGATION: Final = int(Kind.DELEGATION)  # a member of an Enum costs a look-up each time that it is named
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -45,17 +48,17 @@ _pack: Final = HEADER.pack
 _new: Final = tuple.__new__
 
 
-class PlainPath:
-    """The rulings on plain envelopes."""
+class FastPath:
+    """The rulings on ordinary envelopes."""
 
     def __init__(self, state: BrokerState, delivery: Delivery) -> None:
         self._state = state
         self._delivery = delivery
 
-    def take(  # noqa: C901, PLR0912, PLR0915  one call for each envelope: what each part does has its name in the general path
+    def take(  # noqa: C901, PLR0912, PLR0915  one call for each envelope
         self, session: Session, envelope: bytes
     ) -> bool:  # fmt: skip
-        """Rule on an envelope if it is plain; otherwise nothing has changed."""
+        """Rule on an envelope if it is ordinary; otherwise nothing has changed."""
         size = len(envelope)
         if not _HEADER < size <= MAX_PAYLOAD:
             return False
@@ -84,19 +87,20 @@ class PlainPath:
                 or asking.lost or target not in asking.agents
             ):  # fmt: skip
                 return False
-            entry.holds_credit = False
-            mailbox = agent.mailbox
+            entry.holds_credit = False  # Delivery.finish
+            mailbox = agent.mailbox  # Mailbox.release
             mailbox.in_flight -= 1
             if mailbox.on_change is not None:
                 mailbox.on_change()
             ledger.end(entry)
-            if not asking.fresh:
+            if not asking.fresh:  # BrokerState.end, SessionTable.send
                 state.session_table.touched[asking.receiver] = asking
             asking.fresh.append(envelope)
             asking.outbox_bytes += size
             passing = state.passing
             state.ended.note(request_id, source, target, state.tap.next + len(passing))
             passing.append(envelope)
+            # Delivery.count
             agent.ended[status] = agent.ended.get(status, 0) + 1
             if agent.recent is None:
                 agent.recent = deque(maxlen=RECENT)
@@ -114,14 +118,19 @@ class PlainPath:
             or state.journal.trouble is not None
         ):  # fmt: skip
             return False
-        registry = state.registry
-        holder = registry.get(target) if target else registry.index.sole(capability)
-        if holder is None or holder.condition is not _UP or holder.session.lost or (kinds := holder.replicas) is None:
+        registry = state.registry  # RecipientPolicy.choose
+        holder = registry.get(target) if target else registry.index.only(capability)
+        if (
+            holder is None
+            or holder.condition is not _UP
+            or holder.session.lost
+            or (replicas := holder.replicas) is None
+        ):
             return False
         choice = holder.resolved.get(capability)
         if (
             choice is None or choice.tier or choice.name != capability or capability == _ANYTHING
-            or (kinds.kind is not None and kinds.kind is not _SINGLE)
+            or (replicas.kind is not None and replicas.kind is not _SINGLE)
         ):  # fmt: skip
             return False
         mailbox = holder.mailbox
@@ -129,7 +138,7 @@ class PlainPath:
         header = _new(Header, (
             kind, status, flags, deadline, request_id, parent, attempt, source, target, capability, body
         ))  # fmt: skip
-        if not target:
+        if not target:  # rehead
             target = holder.name
             envelope = b"".join((
                 _pack(
@@ -140,9 +149,10 @@ class PlainPath:
             size = len(envelope)
         if ledger.size + size > limits.total_bytes:
             return False
-        entry = Entry(
+        entry = Entry(  # DelegationPolicy._accept
             header, envelope, session, choice, pinned=header.target != b"", deadline=deadline, now=now
         )  # fmt: skip
+        # Mailbox.offer
         is_sent = mailbox.is_open and mailbox.in_flight < limits.window and not mailbox.waiting_count
         if is_sent:
             mailbox.in_flight += 1
@@ -150,17 +160,17 @@ class PlainPath:
                 mailbox.on_change()
         elif mailbox.offer(entry) is _FULL:
             return False
-        if not header.target and mailbox.on_change is None:
+        if not header.target and mailbox.on_change is None:  # Registry.choose
             holder.turn = next(turns)
         ledger.open(entry, _SENT if is_sent else _QUEUED)
         state.accepted += 1
         state.passing.append(envelope)
         if not is_sent:
             return True
-        entry.holds_credit = True
-        giving = holder.session
-        if not giving.fresh:
-            state.session_table.touched[giving.receiver] = giving
-        giving.fresh.append(envelope)
-        giving.outbox_bytes += size
+        entry.holds_credit = True  # Delivery.send, SessionTable.send
+        specialists = holder.session
+        if not specialists.fresh:
+            state.session_table.touched[specialists.receiver] = specialists
+        specialists.fresh.append(envelope)
+        specialists.outbox_bytes += size
         return True
