@@ -20,8 +20,11 @@ from ether_broker.errors import MalformedFrame
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES, ObserverCursor
 from ether_broker.wire.frame import BATCH, MAX_FRAME_BYTES, pack_lengths, read_envelopes
 
-__all__ = ["Batch", "Tap", "read_batch"]
+__all__ = ["KEPT", "KEPT_BYTES", "Batch", "Tap", "read_batch"]
 
+KEPT: Final = 65_536
+"""Envelopes that observers can still catch up on without the journal; of the newest, as many as have `KEPT_BYTES`."""
+KEPT_BYTES: Final = 64 << 20
 _BATCH: Final = struct.Struct(">QQdI")
 
 
@@ -51,7 +54,7 @@ class Tap:
         start: the number of the first.
     """
 
-    def __init__(self, *, count: int = 65_536, size: int = 64 << 20, start: int = 1) -> None:
+    def __init__(self, *, count: int = KEPT, size: int = KEPT_BYTES, start: int = 1) -> None:
         self._batches: deque[_Stored] = deque()
         self._count = count
         self._size = size

@@ -49,7 +49,7 @@ from ether_broker.errors import (
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox_limits import Limits
-from ether_broker.tap import Tap
+from ether_broker.tap import KEPT, KEPT_BYTES, Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
@@ -124,7 +124,7 @@ class Supervisor:
     """
 
     def __init__(
-        self, *, limits: Limits | None = None, tap_count: int = 65_536, tap_size: int = 64 << 20,
+        self, *, limits: Limits | None = None, tap_count: int = KEPT, tap_size: int = KEPT_BYTES,
         tap_interval: float = 0.0, journal: Journal | None = None, timing: Timing = DEFAULT_TIMING,
         make_id: Callable[[], bytes] = new_id, guard: Guard | None = None, addressing: Addressing = two_connections,
         access: Access | None = None, remembered: int = REMEMBERED, fast_path: bool = True,
