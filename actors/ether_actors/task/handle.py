@@ -35,6 +35,8 @@ _MOST_SAID: Final = 1_000
 """Characters of why a response cannot be read."""
 _SHALLOW: Final = 200
 """Maps and lists that can always be frozen, however they lie within each other."""
+_LEAVES: Final = frozenset(bytes([first]) for first in (*range(0x80), *range(0xA0, 0xDC), *range(0xE0, 0x100)))
+"""What msgpack begins a value with that is neither a map nor a list."""
 _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
 _RESENT: Final = int(Flag.RESENT)
@@ -244,7 +246,7 @@ class Handle:
             response = read_response(header, envelope)
             if (data := response.data_payload) is not EMPTY:
                 packed = data.packed
-                if possible_containers(packed) < _SHALLOW:
+                if packed[:1] in _LEAVES or possible_containers(packed) < _SHALLOW:
                     unpack(packed, bounded=True)  # a third of the time of `value`, which freezes it too
                 else:
                     _ = response.data

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ether_actors.task.handle import Handle, as_completed
+from ether_actors.task.handle import _LEAVES, Handle, as_completed
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
@@ -488,3 +488,15 @@ def test_progress_that_is_sent_again_is_told_once_and_in_its_order() -> None:
         count.append(len(heard))
 
     assert count == [1, 2, 3, 3, 3, 3, 4, 5, 5]
+
+
+@pytest.mark.parametrize(
+    "leaf", [None, True, -1, 1 << 40, 1.5, "", "x" * 40, "x" * 70_000, b"", b"\x91" * 300, b"x" * 70_000]
+)
+def test_what_begins_neither_a_map_nor_a_list_is_known(leaf: object) -> None:
+    assert pack(leaf)[:1] in _LEAVES
+
+
+@pytest.mark.parametrize("tree", [{}, [], {"a": 1}, [1] * 20, dict.fromkeys(range(20)), [1] * 70_000])
+def test_what_begins_a_map_or_a_list_is_known(tree: object) -> None:
+    assert pack(tree)[:1] not in _LEAVES
