@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
+from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name, free_names
@@ -375,10 +375,8 @@ class Runtime:
         node = self._node or self.node  # which says that it is closed
         packed = pack(params, where="params", bounded=True)
         is_plain = (
-            budget is None and context is None and not objective and not fields
-            and (timeout is None or (type(timeout) in {float, int} and timeout > 0))
-            and type(capability) is str and (to is None or type(to) is str)
-        )  # fmt: skip
+            budget is None and context is None and not objective and not fields and _is_plain(capability, to, timeout)
+        )
         if is_plain and (capability, to) in self._known:
             return node.outgoing.delegate_plain(to, capability, packed, None if timeout is None else float(timeout))
         wanted = {
@@ -398,12 +396,14 @@ class Runtime:
         """Delegate and wait for the outcome; where it can, the calling thread runs the handler, as in a call.
 
         The same as `delegate(…).result()`, and faster where the calling thread runs the handler. It does so on an embedded bus
-        with neither `bind` nor `journal`, if the agent is of this runtime and idle, its handler is a plain `def`, and nothing
-        else is under way at that moment. Otherwise the handler runs where it always does. So it does if the caller is the main
-        thread, because Ctrl-C could interrupt the broker's step there, and for an agent with threads of its own.
+        with neither `bind` nor `journal`, if the agent is of this runtime and idle, its handler is a plain `def`, there are no
+        options but `to` and `timeout`, and nothing else is under way at that moment. Otherwise the handler runs where it always
+        does: also if the caller is the main thread, because Ctrl-C could interrupt the broker's step there, if it runs an event
+        loop, another handler for `ask`, or deep in a recursion, and for an agent with threads of its own.
 
         Not promised, where the calling thread runs the handler: that this returns by the deadline. It returns when the handler
-        has; the outcome is then TIMEOUT. `close` does not end the wait either.
+        has; the outcome is then TIMEOUT. `close` does not end the wait either. Nor is anything promised if another thread
+        raises an exception in the calling one (`PyThreadState_SetAsyncExc`), as some time limits do.
 
         Hold no lock while you call this. If the handler needs the lock, the call never returns; if a `logging.Handler`
         needs it, the whole bus may stand still. In an event loop of your own it blocks the loop: use `await bus.delegate(…)`.
@@ -418,16 +418,19 @@ class Runtime:
             UsageError: in an `async def` handler, or in a callback of a handle, which must not wait.
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
         """
-        node = self._node or self.node
-        # Further conditions: `Supervisor.step_direct` takes it, `Pool.run_inline` is given the turn, `Cell.run_only` runs it.
-        if self._broker is None or threading.get_ident() == threading.main_thread().ident:
-            return self.delegate(capability, params, to=to, **options).result()
+        node, timeout = self._node or self.node, options.get("timeout")
+        inline = None if self._broker is None else self._broker.inline
+        packed = pack(params, where="params", bounded=True)
+        if (
+            inline is None or options.keys() - {"timeout"} or not _is_plain(capability, to, timeout)
+            or (capability, to) not in self._known or not may_run_inline()
+        ):  # fmt: skip
+            return self.delegate(capability, Payload(packed), to=to, **options).result()
         node.outgoing.check_may_wait()
-        handle, turn = node.resources.pool.run_inline(
-            lambda: self.delegate(capability, params, to=to, **options)
-        )  # fmt: skip
-        if turn is not None:
-            node.agent_host.run_here(turn, handle.key)
+        # Further conditions: `Supervisor.step_direct` has to take it, and `Cell.run_only` to find nothing else to do.
+        seconds = None if timeout is None else float(timeout)
+        handle = node.outgoing.delegate_plain(to, capability, packed, seconds, inline.send)
+        node.resources.pool.run_inline(inline.step, lambda turn: node.agent_host.run_here(turn, handle.key))
         return handle.result()
 
     def send(self, delegation: Delegation) -> Handle:
@@ -627,6 +630,12 @@ class Runtime:
         handle = self.send(letter.again(self.node.resources.new_id(), timeout))
         self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
         return handle
+
+
+def _is_plain(capability: object, to: object, timeout: object) -> bool:
+    """Whether these are of the right types, so that nothing but the names has to be checked."""
+    is_duration = timeout is None or (type(timeout) in {float, int} and timeout > 0)  # type: ignore[operator]  # a number
+    return is_duration and type(capability) is str and (to is None or type(to) is str)
 
 
 def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:

@@ -71,7 +71,17 @@ class Inbox:
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
-        self.schedule()
+        self._ask_for_turn(self.schedule)
+
+    def _ask_for_turn(self, schedule: Callable[[], None]) -> None:
+        try:
+            schedule()
+        except (
+            BaseException
+        ):  # such as a RecursionError of who delegates deep in a recursion: another message asks again
+            with self._lock:
+                self._scheduled -= 1
+            raise
 
     def start(self, schedule: Callable[[], None]) -> None:
         """Let the actor take messages: those that wait, and those to come."""
@@ -81,7 +91,7 @@ class Inbox:
             turns = min(len(self), self.places - self._busy - self._scheduled)
             self._scheduled += max(turns, 0)
         for _ in range(turns):
-            schedule()
+            self._ask_for_turn(schedule)
 
     def pause(self) -> None:
         """Take messages and hand out none until `start`: the actor restarts."""
@@ -127,7 +137,7 @@ class Inbox:
             if self.schedule is None or not len(self) or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
-        self.schedule()
+        self._ask_for_turn(self.schedule)
 
     def idle(self) -> threading.Event:
         """What is set once nothing is being handled, at once if nothing is."""

@@ -276,6 +276,7 @@ class Supervisor:
             session is None or schedule.next <= now or schedule.paused or schedule.deferred or self._appended
             or session.outbox or turns.waiting or turns.blocked or session.gone_since is not None or session.blocked
             or session.channel.sent < session.channel.last or now - state.now > self._late or state.journal.identity
+            or session.channel.received < link.packed  # a frame that found no room comes again, and goes first (G9)
         ):  # fmt: skip
             return None
         state.now, state.wall = now, wall
@@ -285,14 +286,19 @@ class Supervisor:
             if not waiting:
                 break
             envelope = waiting.popleft()
+            link.waiting_bytes -= len(envelope)
             try:
                 if not take(session, envelope):
                     waiting.appendleft(envelope)
+                    link.waiting_bytes += len(envelope)
                     return None
             except Exception as bug:  # noqa: BLE001  it is logged
                 self._note_bug(session, link.address, bug)
-            link.waiting_bytes -= len(envelope)
-        if schedule.next <= now or session.outbox:
+        if (
+            schedule.next <= now
+            or session.outbox
+            or any(other is not session for other in session_table.touched.values())
+        ):
             return None
         if state.passing:
             passing, state.passing = state.passing, []

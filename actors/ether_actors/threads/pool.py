@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 __all__ = ["Pool", "Room", "this_thread"]
 
@@ -35,17 +35,16 @@ _LOOK_AGAIN: Final = 1.0
 _AGAIN: Final = 1.0
 """Seconds after which the system is asked for a thread again that gave none."""
 _numbers = itertools.count(1)
-_T = TypeVar("_T")
 
 
 class _ThisThread(threading.local):
     spare: Pool | None = None
     """The pool whose next call it takes itself."""
-    inline: Pool | None = None
-    """The pool whose `submit_first` it carries out itself."""
     is_inline: bool = False
-    """Whether it does so now: the next call is not the pool's, but is returned by `run_inline`."""
-    deferred: Callable[[], None] | None = None
+    """Whether it is within `Pool.run_inline`."""
+    catches: Pool | None = None
+    """The pool whose next call it does not submit, but keeps."""
+    caught: Callable[[], None] | None = None
     """That call."""
     waits: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     """Says that the calling thread waits: if it is a pool's, another takes its place meanwhile."""
@@ -122,14 +121,13 @@ class Pool:
 
     def submit(self, call: Callable[[], None]) -> None:
         """Run a callable as soon as a thread is free; it must not raise. After `close` it is dropped."""
-        if this_thread.spare is self:
-            this_thread.spare = None
-            if this_thread.is_inline:
-                this_thread.deferred = call
-            else:
-                self._ready.append(call)
+        if this_thread.catches is self:
+            this_thread.catches, this_thread.caught = None, call
             return
         self._ready.append(call)
+        if this_thread.spare is self:
+            this_thread.spare = None
+            return
         if not self._wake_one() and len(self._threads) - self._waiting < self.size:
             with self._lock:
                 self._grow()
@@ -137,16 +135,8 @@ class Pool:
     def submit_first(self, call: Callable[[], None]) -> bool:
         """Run a callable in an idle thread, before what waits; False if none is idle.
 
-        The same thread then takes the first of what the callable submits: nothing else is woken for that. Within
-        `run_inline` it is the calling thread.
+        The same thread then takes the first of what the callable submits: nothing else is woken for that.
         """
-        if this_thread.inline is self:
-            this_thread.inline, this_thread.spare, this_thread.is_inline = None, self, True
-            try:
-                call()
-            finally:
-                this_thread.spare, this_thread.is_inline = None, False
-            return True
         try:
             parked = self._parked.pop()
         except IndexError:
@@ -163,24 +153,23 @@ class Pool:
             this_thread.spare = None
             self._done -= 1  # it is not what `relieve` looks after
 
-    def run_inline(self, call: Callable[[], _T]) -> tuple[_T, Callable[[], None] | None]:
-        """Call `call`, in which the first `submit_first` runs its callable in this thread instead of one of the pool.
+    def run_inline(self, call: Callable[[], object], then: Callable[[Callable[[], None]], None]) -> None:
+        """Call `call`, and then `then` with the first callable that was submitted in it, if there is one.
 
-        Returns:
-            The result of `call`, and the first callable that the inline one submitted, or None: the caller must run it, or
-            submit it.
+        That one is not submitted: `then` runs it in this thread, or submits it. Not within another `run_inline`.
         """
-        this_thread.inline = self
+        assert not this_thread.is_inline
+        this_thread.is_inline, this_thread.catches = True, self
         try:
-            found = call()
-        except BaseException:
-            if (deferred := this_thread.deferred) is not None:
-                self.submit(deferred)
-            raise
-        else:
-            return found, this_thread.deferred
+            try:
+                call()
+            finally:
+                this_thread.catches = None
+                caught, this_thread.caught = this_thread.caught, None
+                if caught is not None:
+                    then(caught)
         finally:
-            this_thread.inline = this_thread.deferred = None
+            this_thread.is_inline = False
 
     def call_when_room(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when there is room for all; a callable of the pool that does not begin its work says so."""

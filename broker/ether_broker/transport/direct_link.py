@@ -19,6 +19,10 @@ class DirectLink(Protocol):
     """About so many bytes wait; an empty queue is exact."""
 
     @property
+    def packed(self) -> int:
+        """Number of the last frame that it has packed; until the broker has taken that, nothing may go without a frame."""
+
+    @property
     def address(self) -> Address:
         """Whose its session is."""
 

@@ -6,6 +6,7 @@ fields as they are. Fields at their default do not travel.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -70,7 +71,6 @@ _MAP_SIZES: Final = {b"\xde": 3, b"\xdf": 5}
 _LONGEST_ID: Final = 1_003
 """Bytes of an `external_id` that is read by itself, with those that say how long it is."""
 _packb = ormsgpack.packb
-_unpackb = ormsgpack.unpackb
 _KEYS: Final = ormsgpack.OPT_NON_STR_KEYS
 _pack_header: Final = HEADER.pack
 _NOTHING: Final = EMPTY.packed
@@ -262,14 +262,14 @@ def _plain_fields(plain: dict[str, type], header: Header, envelope: bytes) -> di
     if len(packed) > MOST_CONTAINERS or header.attempt <= 0:
         return None
     try:
-        body: Any = _unpackb(packed, option=_KEYS)
+        body: Any = ormsgpack.unpackb(packed, option=_KEYS)
     except ormsgpack.MsgpackDecodeError:
         return None
     if type(body) is not dict:
         return None
     for name, value in body.items():
         kind = plain.get(name)
-        if type(value) is not kind or (kind is float and not value > 0.0):  # type: ignore[operator]  # kind says so
+        if type(value) is not kind or (kind is float and not 0.0 < value < inf):  # type: ignore[operator]  # kind says so
             return None
     return body
 
@@ -282,7 +282,7 @@ def _fields(plain: dict[str, type], header: Header, envelope: bytes) -> tuple[di
     is_plain = header.attempt > 0
     for name, value in body.items():
         kind = plain.get(name)
-        if type(value) is not kind or (kind is float and not value > 0.0):  # type: ignore[operator]  # kind says so
+        if type(value) is not kind or (kind is float and not 0.0 < value < inf):  # type: ignore[operator]  # kind says so
             is_plain = False
             break
     if not is_plain and (twice := _ROUTING.intersection(body)):

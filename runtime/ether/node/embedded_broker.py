@@ -21,6 +21,7 @@ from ether.node.backends import (
     make_server,
     open_journal,
 )
+from ether.node.inline import Inline
 from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.backlog import Backlog
@@ -74,6 +75,8 @@ class EmbeddedBroker:
         self.link: Link | None = None
         """The only one that there can be to a broker without an address."""
         self._private: SharedServer | None = None
+        self.inline: Inline | None = None
+        """How a thread that delegates steps it itself; None where it cannot."""
         clock = make_clock()
         with _no_collection():
             opened = open_journal(journal, create=create)
@@ -89,7 +92,8 @@ class EmbeddedBroker:
             server: Server
             if bind is None or context is None:
                 server = self._private = make_private_server()
-                self.link = self._private.connect()
+                self.link = link = self._private.connect()
+                self.inline = Inline(link.put, self._step) if journal is None else None
             else:
                 server = make_server(bind, context, guard, refusals, insecure=insecure)
         except BaseException:
@@ -104,6 +108,10 @@ class EmbeddedBroker:
         self.endpoint: str = server.endpoint
         """The address that it listens at."""
         self._maintenance = None if journal is None else self._keep_up(opened, supervisor)
+
+    def _step(self) -> None:
+        assert self._private is not None
+        self._private.on_turn_end()
 
     def step_in(self, pool: Pool) -> None:
         """Without an address: step in an idle thread of a pool when something comes, which then runs the handler too."""

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from ether.node.connection.broker_clock import BrokerClock
-from ether.node.connection.sender import Sender
+from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
@@ -118,7 +118,9 @@ class OutgoingDelegations:
             request_id, source, delegation.capability.encode(), envelope, deadline, delegation.external_id
         )  # fmt: skip
 
-    def delegate_plain(self, target: str | None, capability: str, params: bytes, timeout: float | None) -> Handle:
+    def delegate_plain(
+        self, target: str | None, capability: str, params: bytes, timeout: float | None, send: SendCall | None = None
+    ) -> Handle:  # fmt: skip
         """Delegate from plain code what has nothing to say but what, to whom, and until when.
 
         Args:
@@ -126,6 +128,7 @@ class OutgoingDelegations:
             capability: both names have been checked.
             params: packed.
             timeout: seconds, positive; None takes the bus's default.
+            send: what sends it; None is the sender, as ever.
 
         Raises:
             PayloadTooLarge, Closed: as `delegate`.
@@ -148,7 +151,7 @@ class OutgoingDelegations:
             self._follow(first, handle)
             return handle
         try:
-            self._sender.send(envelope, more_follows=more, is_new=True)
+            (send or self._sender.send)(envelope, more_follows=more, is_new=True)
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle

@@ -10,7 +10,7 @@ import pytest
 
 from ether_actors.agent.agent import Agent
 from ether_actors.threads import pool as pools
-from ether_actors.threads.pool import Pool, Room
+from ether_actors.threads.pool import Pool, Room, this_thread
 from tests.support import wait_until
 
 PATIENCE = 10.0
@@ -554,55 +554,48 @@ def test_what_is_submitted_first_hides_no_threads_that_are_stuck(small: Pool):
     release.set()
 
 
-def test_an_inline_call_runs_what_is_submitted_first_and_returns_what_that_submits():
-    pool, ran = Pool(1), []
+def test_the_first_call_that_is_submitted_inline_is_the_callers():
+    pool, ran, done = Pool(1), [], threading.Event()
     try:
 
-        def first() -> None:
-            ran.append(threading.current_thread())
-            pool.submit(second)
+        def step() -> None:
+            assert this_thread.is_inline
+            pool.submit(lambda: ran.append(threading.current_thread()))
+            pool.submit(done.set)
 
-        def second() -> None:
-            ran.append(threading.current_thread())
+        pool.run_inline(step, lambda turn: turn())
 
-        found, deferred = pool.run_inline(lambda: pool.submit_first(first))
-
-        assert found is True
-        assert deferred == second
         assert ran == [threading.current_thread()]
+        assert done.wait(PATIENCE)
+        assert not this_thread.is_inline
     finally:
         pool.close()
 
 
-def test_what_an_inline_call_that_raises_has_deferred_is_the_pools():
-    pool, done = Pool(1), threading.Event()
+def test_what_was_submitted_inline_before_an_error_is_not_lost():
+    pool, caught = Pool(1), []
     try:
 
-        def ask() -> None:
-            pool.submit_first(lambda: pool.submit(done.set))
+        def step() -> None:
+            pool.submit(print)
             raise ValueError("in vain")
 
         with pytest.raises(ValueError, match="in vain"):
-            pool.run_inline(ask)
+            pool.run_inline(step, caught.append)
 
-        assert done.wait(PATIENCE)
+        assert caught == [print]
+        assert not this_thread.is_inline
+        pool.run_inline(lambda: None, caught.append)
+        assert caught == [print]
     finally:
         pool.close()
 
 
-def test_only_the_first_submission_is_deferred():
-    pool, done = Pool(1), threading.Event()
+def test_what_is_submitted_inline_to_another_pool_is_that_ones():
+    pool, other, done = Pool(1), Pool(1), threading.Event()
     try:
-
-        def first() -> None:
-            pool.submit(lambda: None)
-            pool.submit(done.set)
-
-        _, deferred = pool.run_inline(lambda: pool.submit_first(first))
-
-        assert deferred is not None
+        pool.run_inline(lambda: other.submit(done.set), lambda _turn: pytest.fail("not this pool's"))
         assert done.wait(PATIENCE)
-        _, nothing = pool.run_inline(lambda: None)
-        assert nothing is None
     finally:
         pool.close()
+        other.close()

@@ -78,7 +78,10 @@ class Holders:
             self._order.remove(key)
         replicas.unwatch(self)
         del self._weights[replicas]
-        self.only = next(iter(self._keys)) if len(self._keys) == 1 else None
+        self.only = None
+        if len(self._keys) == 1:  # as in `Replicas`
+            [(self.only, key)] = self._keys.items()
+            self._keys = {self.only: key}
 
     def update(self, replicas: Replicas) -> None:
         """Note that the first of replicas is another, or has more or less to do."""

@@ -194,7 +194,12 @@ class Replicas:
         if self._by_load is not None:
             self._displace(member)
         del self._members[member]
-        self.only = next(iter(self._members)) if len(self._members) == 1 else None
+        self.only = None
+        if (
+            len(self._members) == 1
+        ):  # of a dict that was large, the places of those that have gone are passed over each time
+            [(self.only, load)] = self._members.items()
+            self._members = {self.only: load}
 
     def _displace(self, member: Registration) -> None:
         assert self._by_load is not None

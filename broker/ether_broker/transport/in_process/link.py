@@ -144,18 +144,19 @@ class InProcessLink:
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:  # noqa: ARG002
         """Send soon, in the thread that steps the broker next; see `Link.send`."""
-        if is_new:
-            channel = self._channel  # as `is_full`
-            kept = self.waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
-            if kept > self.backlog or self._calls.qsize() > _MOST_CALLS:
-                raise MailboxFull(REFUSED)
-        self.waiting.append(envelope)
-        self.waiting_bytes += len(envelope)
+        self.put(envelope, is_new=is_new)
         server = self._server
         if not server.is_told:
             server.is_told = True
             if not server.on_sent():
                 server.wake()
+
+    def put(self, envelope: bytes, *, is_new: bool = False, more_follows: bool = False) -> None:  # noqa: ARG002
+        """As `send`, for whoever has the broker take it then; nobody else is told, and a tick finds it in the end."""
+        if is_new and self.is_full:
+            raise MailboxFull(REFUSED)
+        self.waiting.append(envelope)
+        self.waiting_bytes += len(envelope)
 
     def send_last(self, envelope: bytes) -> None:
         """Send now, in this thread, unless another steps the broker; see `Link.send_last`."""
@@ -241,6 +242,11 @@ class InProcessLink:
             channel.sent = channel.last
             self.waiting_bytes = 0  # the sum drifts when threads add at once; an empty queue is exact
         return taken
+
+    @property
+    def packed(self) -> int:
+        """See `DirectLink.packed`."""
+        return self._channel.last
 
     @property
     def is_direct(self) -> bool:

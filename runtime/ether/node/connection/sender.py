@@ -8,7 +8,7 @@ from typing import Protocol
 from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Kind, pack_envelope
 
-__all__ = ["Sender"]
+__all__ = ["SendCall", "Sender"]
 
 
 class SendCall(Protocol):
