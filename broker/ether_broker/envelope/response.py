@@ -76,7 +76,7 @@ class Response(Model):
     error: ErrorInfo | None = None
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
     """With PROGRESS: the part done, 0 to 1."""
-    elapsed: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    elapsed: Annotated[float, Field(ge=0)] | None = None
     """Seconds from the start of the handler to its end, as its node measured it: what the handler says itself is replaced."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1
     timestamp: float | None = None

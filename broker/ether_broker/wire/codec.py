@@ -6,7 +6,6 @@ fields as they are. Fields at their default do not travel.
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -269,7 +268,7 @@ def _plain_fields(plain: dict[str, type], header: Header, envelope: bytes) -> di
         return None
     for name, value in body.items():
         kind = plain.get(name)
-        if type(value) is not kind or (kind is float and not 0.0 < value < inf):  # type: ignore[operator]  # kind says so
+        if type(value) is not kind or (kind is float and not value > 0.0):  # type: ignore[operator]  # kind says so
             return None
     return body
 
@@ -282,7 +281,7 @@ def _fields(plain: dict[str, type], header: Header, envelope: bytes) -> tuple[di
     is_plain = header.attempt > 0
     for name, value in body.items():
         kind = plain.get(name)
-        if type(value) is not kind or (kind is float and not 0.0 < value < inf):  # type: ignore[operator]  # kind says so
+        if type(value) is not kind or (kind is float and not value > 0.0):  # type: ignore[operator]  # kind says so
             is_plain = False
             break
     if not is_plain and (twice := _ROUTING.intersection(body)):
