@@ -335,10 +335,22 @@ class Supervisor:
         return max(state.now, state.schedule.next)
 
     def _take(self, queue: InputQueue[Session], envelope: bytes) -> None:
-        session, request_id = queue.session, NO_ID
+        session = queue.session
         try:
-            if session is not None and self._take_fast(session, envelope):
-                return
+            is_taken = session is not None and self._take_fast(session, envelope)
+        except Exception as bug:  # noqa: BLE001  it is logged
+            is_taken = True
+            self._note_bug(session, queue.address, bug)
+        if not is_taken:
+            self._take_any(queue, session, envelope)
+        registry = self.state.registry
+        if registry.index.looked:
+            queue.spend(registry.looked() >> HOLDERS_SHIFT)
+
+    def _take_any(self, queue: InputQueue[Session], session: Session | None, envelope: bytes) -> None:
+        """Rule on an envelope, whatever it is."""
+        request_id = NO_ID
+        try:
             header = read_header(envelope)
             request_id, kind = header.request_id, header.kind
             if kind != _RESPONSE:  # whose names are the ledger's, or else checked before it is kept
@@ -355,9 +367,6 @@ class Supervisor:
             self.state.session_table.refuse(queue.address, error, request_id)
         except Exception as bug:  # noqa: BLE001  it is logged
             self._note_bug(session, queue.address, bug)
-        registry = self.state.registry
-        if registry.index.looked:
-            queue.spend(registry.looked() >> HOLDERS_SHIFT)
 
     def _note_bug(self, session: Session | None, address: Address, bug: Exception) -> None:
         """Count and log a bug as refusals are: whoever has found one may send what shows it a million times."""

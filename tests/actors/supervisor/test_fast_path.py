@@ -60,7 +60,10 @@ def kept(supervisor: Supervisor) -> dict[str, Any]:
         "counts": (state.accepted, state.outcomes, state.tap.next, state.durable),
         "letters": [(number, letter and letter.reason) for number, letter in state.dead_letters.below()],
         "sessions": [
-            (session.node, session.heard, session.handled, list(session.outbox), session.outbox_bytes, session.fresh)
+            (
+                session.node, session.heard, session.handled, list(session.outbox), session.outbox_bytes, session.fresh,
+                session.input.tag,
+            )
             for session in state.session_table.sessions
         ],
         "wake": (supervisor.next_wake(), state.schedule.next),
@@ -329,7 +332,9 @@ def test_an_agent_that_is_not_up_is_left_to_the_general_path(taken: Counter[tupl
     assert taken == {(Kind.DELEGATION, False): 2}
 
 
-def test_what_is_refused_or_is_for_one_of_several_is_left_to_the_general_path(taken: Counter[tuple[int, bool]]) -> None:
+def test_what_waits_and_what_is_for_one_of_several_is_ordinary_and_what_is_refused_is_not(
+    taken: Counter[tuple[int, bool]],
+) -> None:
     bus, asker, worker = a_pair(limits=Limits(window=2, mailbox_count=1))
     taken.clear()
 
@@ -344,11 +349,16 @@ def test_what_is_refused_or_is_for_one_of_several_is_left_to_the_general_path(ta
     assert worker.work() == numbers[2:3]
     assert taken[Kind.RESPONSE, True] == 2
 
-    bus.node("v", "other")
+    others = [bus.node(f"v{number}", f"other{number}") for number in range(20)]
+    for _ in range(25):
+        asker.delegate("asker")
+        bus.step()
     taken.clear()
-    asker.delegate("asker")
-    bus.step()
-    assert taken[Kind.DELEGATION, True] == 0
+    for _ in range(5):
+        asker.delegate("asker")
+        bus.step()
+    assert taken[Kind.DELEGATION, True] == 5
+    assert sum(len(other.work()) for other in others) == 29
 
 
 def test_answers_of_others_late_and_repeated_ones_are_left_to_the_general_path(

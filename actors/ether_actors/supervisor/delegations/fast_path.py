@@ -4,8 +4,8 @@
                                           └─► not ordinary: nothing has changed, and the general path rules on it
 
 Ordinary are: a delegation without a parent that was not sent before, to an agent that declares exactly the capability asked
-for (no prefix of it, and not `*`), and is named in it or alone takes it; and the outcome of a delegation that has no
-sub-delegations and has told no progress. Neither is, with an access list or while the journal is in trouble.
+for (no prefix of it, and not `*`), whether it is named or chosen; and the outcome of a delegation that has no sub-delegations
+and has told no progress. Neither is, with an access list or while the journal is in trouble.
 
 `DelegationPolicy` and `ResponsePolicy` define the rulings. Each block here names the method whose effect it has; whoever
 changes that changes it here too, and `tests/actors/supervisor/test_fast_path.py`, which compares both paths after every step,
@@ -119,7 +119,7 @@ class FastPath:
         ):  # fmt: skip
             return False
         registry = state.registry  # RecipientPolicy.choose
-        holder = registry.get(target) if target else registry.index.only(capability)
+        holder = registry.get(target) if target else registry.index.holder(capability)
         if (
             holder is None
             or holder.condition is not _UP

@@ -150,16 +150,25 @@ class CapabilityIndex:
             found = self._best(classes, name, kind, grant, without, partial(self._is_for, name, grant, _ANY))
         return None if found is None else found[4]
 
-    def only(self, name: bytes) -> Registration | None:
-        """The one agent that `best` finds for a delegation of no other one, if nobody else declares it; None: ask `best`."""
+    def holder(self, name: bytes) -> Registration | None:
+        """Whom `best` finds, for a delegation without a parent or an access list, among those that declare the name itself.
+
+        None: nobody of them takes it, and `best` looks further.
+        """
         classes = self._holders.get(name)
-        if classes is None or len(classes) != 1:
+        if classes is None:
             return None
-        [holders] = classes.values()
-        replicas = holders.only
-        if replicas is None or (replicas.kind is not None and replicas.kind is not _SINGLE):
-            return None
-        return replicas.only
+        if len(classes) == 1:
+            [holders] = classes.values()
+            replicas = holders.only
+            if (
+                replicas is not None
+                and replicas.only is not None
+                and (replicas.kind is None or replicas.kind is _SINGLE)
+            ):
+                return replicas.only
+        found = self._best(classes, name, _SINGLE, EVERYTHING, ())
+        return None if found is None else found[4]
 
     def _best_below(
         self, name: bytes, kind: Interface, grant: Grant, without: Container[Registration]
