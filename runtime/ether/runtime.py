@@ -18,7 +18,7 @@ from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
-from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
@@ -397,12 +397,14 @@ class Runtime:
 
         The same as `delegate(…).result()`, and faster where the calling thread runs the handler. It does so on an embedded bus
         with neither `bind` nor `journal`, if the agent is of this runtime and idle, its handler is a plain `def`, there are no
-        options but `to` and `timeout`, and nothing else is under way at that moment. Otherwise the handler runs where it always
-        does: also if the caller is the main thread, because Ctrl-C could interrupt the broker's step there, if it runs an event
-        loop, another handler for `ask`, or deep in a recursion, and for an agent with threads of its own.
+        options but `to` and `timeout`, the capability was asked for before, and nothing else is under way at that moment.
+        Otherwise the handler runs where it always does: also if the caller is the main thread, because Ctrl-C could interrupt
+        the broker's step there, if it runs an event loop, another handler for `ask`, or deep in a recursion, and for an agent
+        with threads of its own.
 
         Not promised, where the calling thread runs the handler: that this returns by the deadline. It returns when the handler
-        has; the outcome is then TIMEOUT. `close` does not end the wait either. Nor is anything promised if another thread
+        has; the outcome is then TIMEOUT. `close` does not end the wait either. The handler has what is left of the caller's
+        stack. Nor is anything promised if another thread
         raises an exception in the calling one (`PyThreadState_SetAsyncExc`), as some time limits do.
 
         Hold no lock while you call this. If the handler needs the lock, the call never returns; if a `logging.Handler`
@@ -419,6 +421,7 @@ class Runtime:
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
         """
         node, timeout = self._node or self.node, options.get("timeout")
+        node.outgoing.check_may_wait()
         inline = None if self._broker is None else self._broker.inline
         packed = pack(params, where="params", bounded=True)
         if (
@@ -426,7 +429,6 @@ class Runtime:
             or (capability, to) not in self._known or not may_run_inline()
         ):  # fmt: skip
             return self.delegate(capability, Payload(packed), to=to, **options).result()
-        node.outgoing.check_may_wait()
         # Further conditions: `Supervisor.step_direct` has to take it, and `Cell.run_only` to find nothing else to do.
         seconds = None if timeout is None else float(timeout)
         handle = node.outgoing.delegate_plain(to, capability, packed, seconds, inline.send)
@@ -634,7 +636,7 @@ class Runtime:
 
 def _is_plain(capability: object, to: object, timeout: object) -> bool:
     """Whether these are of the right types, so that nothing but the names has to be checked."""
-    is_duration = timeout is None or (type(timeout) in {float, int} and timeout > 0)  # type: ignore[operator]  # a number
+    is_duration = timeout is None or (type(timeout) in {float, int} and 0 < timeout <= LONGEST_TIMEOUT)  # type: ignore[operator]  # a number
     return is_duration and type(capability) is str and (to is None or type(to) is str)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from ether import Agent, Closed, InvalidEnvelope, Runtime, Status, Task, ThreadedAgent, UsageError, capability
 from ether.testing import TestRuntime
+from tests.support import wait_until
 
 PATIENCE = 20.0
 
@@ -152,6 +153,82 @@ def test_what_comes_for_the_agent_meanwhile_is_not_the_callers(bus: Runtime, apa
 
     assert {handle.result(PATIENCE).data[:10] for handle in others} == {"ether-pool"}
     asking.join()
+
+
+def test_many_threads_that_ask_many_agents_wedge_none(bus: Runtime):
+    class Small(Agent):
+        max_concurrency = 2
+
+        @capability("small.back")
+        def back(self, number: int) -> int:
+            return number
+
+    names = [ref.name for ref in bus.start_many(Small, 40, name="small")]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(bus.ask, "small.back", {"number": 1}, to=name) for name in names * 50]
+            assert {one.result(PATIENCE).status for one in asked} == {Status.COMPLETED}
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(bus.delegate("small.back", {"number": 1}, to=name).result(PATIENCE).ok for name in names)
+
+
+def test_a_message_of_pykkas_is_not_the_callers(bus: Runtime, apart: Any):
+    told: list[str] = []
+
+    class Told(Agent):
+        max_concurrency = 2
+
+        @capability("told.plain")
+        def plain(self) -> str:
+            return threading.current_thread().name
+
+        def on_receive(self, message: Any) -> None:
+            told.append(threading.current_thread().name)
+
+    ref = bus.start(Told)
+    agent = bus.node.agent_host.cell(ref.name).agent
+    assert agent is not None
+    for _ in range(20):
+        agent.actor_ref.tell("hello")
+        assert apart(lambda: bus.ask("told.plain")).status is Status.COMPLETED
+    wait_until(lambda: len(told) == 20)
+    assert {name[:10] for name in told} == {"ether-pool"}
+
+
+def test_an_ask_that_may_not_wait_has_nothing_done(bus: Runtime):
+    done: list[int] = []
+
+    class Counts(Agent):
+        @capability("counts.up")
+        def up(self) -> None:
+            done.append(1)
+
+        @capability("counts.refused")
+        async def refused(self) -> str:
+            with pytest.raises(UsageError):
+                bus.ask("counts.up")
+            return "refused"
+
+    bus.start(Counts)
+    assert bus.delegate("counts.refused").result(PATIENCE).unwrap().data == "refused"
+    assert bus.delegate("counts.up").result(PATIENCE).ok
+    assert len(done) == 1
+
+
+@pytest.mark.parametrize("timeout", [10**400, 1e308, float("inf"), True, float("nan"), 0, -1])
+def test_odd_timeouts_are_as_those_of_delegate(bus: Runtime, apart: Any, timeout: Any):
+    def outcome(call: Callable[[], Any]) -> object:
+        try:
+            return call().status
+        except Exception as error:
+            return type(error)
+
+    for _ in range(2):
+        asked = outcome(lambda: apart(lambda: bus.ask("where.plain", timeout=timeout)))
+        assert asked == outcome(lambda: bus.delegate("where.plain", timeout=timeout).result(PATIENCE))
 
 
 def test_a_reference_asks_its_own_agent(bus: Runtime, apart: Any):

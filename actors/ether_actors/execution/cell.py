@@ -308,8 +308,7 @@ class Cell:
         if work.runner is not None:
             self._services.loop.cancel(work.runner)
 
-    def _turn(self, most: int = TURN) -> None:
-        """Handle so many messages at most; if more wait then, ask for another turn."""
+    def _turn(self) -> None:
         inbox, dispatcher = self.inbox, self._dispatcher
         room = dispatcher.room
         wanted = self._has_right if room is Room.SUB_DELEGATIONS else None
@@ -327,7 +326,7 @@ class Cell:
             handled += 1
             if not is_done:  # an async def keeps its place until it ends
                 item = inbox.take(wanted)
-            elif handled < most:
+            elif handled < TURN:
                 item = inbox.take(wanted, frees=True)
             else:
                 inbox.done()
@@ -452,14 +451,23 @@ class Cell:
         self._forget(work)
         self._services.answer(work, response)
 
-    def run_only(self, turn: Callable[[], None], request_id: bytes) -> bool:
-        """Run a scheduled turn in the calling thread if it is this cell's, which has that delegation alone, and no other work.
+    def run_only(self, request_id: bytes) -> bool:
+        """Use a scheduled turn to run one delegation in the calling thread, and nothing else.
 
-        What comes meanwhile is for the next turn. False: it was not run.
+        Returns:
+            Whether the turn was used. False: that delegation is not all that the agent has, or its pool is short of threads;
+            then the turn is still to be run.
         """
-        if turn != self._turn or [*self.works] != [request_id]:
+        work = self.works.get(request_id)
+        if work is None or len(self.works) != 1 or self._dispatcher.room is not Room.ALL:
             return False
-        self._turn(1)
+        inbox = self.inbox
+        if inbox.take(lambda message: message is work, begins=True) is None:
+            inbox.wake()  # another turn has taken it, or there is no place: what waits gets a turn of the pool
+        elif not self._run(work):
+            inbox.wake()  # an async def keeps its place
+        elif not (work.cancelled or work.is_place_free) or work.end():
+            inbox.done()
         return True
 
     # -- pykka's messages ----------------------------------------------------------------------------------------

@@ -294,6 +294,8 @@ class Supervisor:
                     return None
             except Exception as bug:  # noqa: BLE001  it is logged
                 self._note_bug(session, link.address, bug)
+        if state.registry.index.looked:
+            session.input.spend(state.registry.looked() >> HOLDERS_SHIFT)
         if (
             schedule.next <= now
             or session.outbox

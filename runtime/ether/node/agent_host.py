@@ -196,8 +196,9 @@ class AgentHost:
             self._responder.hand_back([Work(header, envelope)])
 
     def run_here(self, turn: Callable[[], None], request_id: bytes) -> None:
-        """Run a scheduled turn in the calling thread if that delegation is all that its agent has to do; else in the pool."""
-        if not any(cell.run_only(turn, request_id) for cell in self.busy_cells()):
+        """Run a delegation in the calling thread if the turn is its agent's, which has nothing else; else the turn in the pool."""
+        cell = getattr(turn, "__self__", None)  # a cell submits its bound method
+        if not (isinstance(cell, Cell) and cell.run_only(request_id)):
             self._resources.pool.submit(turn)
 
     def cancel(self, header: Header) -> None:

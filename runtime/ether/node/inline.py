@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ether.node.connection.sender import SendCall
 from ether_actors.threads.pool import this_thread
 
 __all__ = ["Inline", "may_run_inline"]
-
-_FRAMES: Final = 200
-"""Calls within each other that the stack must have room for: a RecursionError would leave a step of the broker half done."""
 
 
 class Inline(NamedTuple):
@@ -29,15 +26,15 @@ def may_run_inline() -> bool:
     """Whether the calling thread may do so.
 
     Not the main thread, in which the handlers of signals run at any point; not within another inline delegation, so that the
-    stack does not grow by them; not in an event loop, in which a handler could not have one of its own; and not deep in a
-    recursion.
+    stack does not grow by them; not in an event loop, in which a handler could not have one of its own; and not where more
+    than half of the stack is in use, as a RecursionError would leave a step of the broker half done.
     """
     if this_thread.is_inline or threading.get_ident() == threading.main_thread().ident:
         return False
     if (asyncio := sys.modules.get("asyncio")) is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
         return False
     try:
-        sys._getframe(max(0, sys.getrecursionlimit() - _FRAMES))  # noqa: SLF001  there is no other way to ask
+        sys._getframe(sys.getrecursionlimit() // 2)  # noqa: SLF001  there is no other way to ask
     except ValueError:  # the stack is not so deep
         return True
     return False

@@ -5,7 +5,7 @@
 
 Ordinary are: a delegation without a parent that was not sent before, to an agent that declares exactly the capability asked
 for (no prefix of it, and not `*`), whether it is named or chosen; and the outcome of a delegation that has no sub-delegations
-and has told no progress. Neither is, with an access list or while the journal is in trouble.
+and has told no progress. A delegation is not, with an access list or while the journal is in trouble.
 
 `DelegationPolicy` and `ResponsePolicy` define the rulings. Each block here names the method whose effect it has; whoever
 changes that changes it here too, and `tests/actors/supervisor/test_fast_path.py`, which compares both paths after every step,

@@ -25,7 +25,9 @@ def bars(rows: Sequence[Row], label: str, value: str) -> str:
         label: the column with the names of the bars.
         value: the column with their lengths, above 0.
     """
-    found = [(str(row[label]), float(row[value])) for row in rows if row.get(value)]
+    found = [
+        (str(row.get(label, "")), float(row[value])) for row in rows if 0.0 < float(row.get(value) or 0.0) < math.inf
+    ]
     least = min((number for _, number in found), default=1.0)
     most = max((number for _, number in found), default=1.0)
     low = 10.0 ** math.floor(math.log10(least))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from ether.lab.report import Report
 from ether.text_io.text_file import read_text
@@ -22,7 +22,7 @@ _LONGEST: Final = 1 << 20
 class _Figure(BaseModel):
     case: str
     name: str
-    value: float
+    value: FiniteFloat
 
 
 class EarlierRun(BaseModel):
