@@ -71,7 +71,12 @@ class Inbox:
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
-        self._ask_for_turn(self.schedule)
+        try:  # as `_ask_for_turn`, without a call
+            self.schedule()
+        except BaseException:
+            with self._lock:
+                self._scheduled -= 1
+            raise
 
     def _ask_for_turn(self, schedule: Callable[[], None]) -> None:
         try:

@@ -296,11 +296,8 @@ class Supervisor:
                 self._note_bug(session, link.address, bug)
         if state.registry.index.looked:
             session.input.spend(state.registry.looked() >> HOLDERS_SHIFT)
-        if (
-            schedule.next <= now
-            or session.outbox
-            or any(other is not session for other in session_table.touched.values())
-        ):
+        touched = session_table.touched
+        if schedule.next <= now or session.outbox or len(touched) > 1 or (touched and session.receiver not in touched):
             return None
         if state.passing:
             passing, state.passing = state.passing, []

@@ -196,7 +196,7 @@ class AgentHost:
             self._responder.hand_back([Work(header, envelope)])
 
     def run_here(self, turn: Callable[[], None], request_id: bytes) -> None:
-        """Run a delegation in the calling thread if the turn is its agent's, which has nothing else; else the turn in the pool."""
+        """Run a delegation in this thread if the turn is its agent's, which has nothing else; else the turn in a pool."""
         cell = getattr(turn, "__self__", None)  # a cell submits its bound method
         if not (isinstance(cell, Cell) and cell.run_only(request_id)):
             self._resources.pool.submit(turn)

@@ -144,7 +144,13 @@ class InProcessLink:
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:  # noqa: ARG002
         """Send soon, in the thread that steps the broker next; see `Link.send`."""
-        self.put(envelope, is_new=is_new)
+        if is_new:  # from here on as `put`, without a call
+            channel = self._channel
+            kept = self.waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
+            if kept > self.backlog or self._calls.qsize() > _MOST_CALLS:
+                raise MailboxFull(REFUSED)
+        self.waiting.append(envelope)
+        self.waiting_bytes += len(envelope)
         server = self._server
         if not server.is_told:
             server.is_told = True

@@ -36,7 +36,7 @@ def missing(what: str) -> MissingExtra:
 class Echo:
     """An actor that returns what it is given."""
 
-    def echo(self, body: Any) -> Any:
+    def reply(self, body: Any) -> Any:
         """Return it."""
         return body
 

@@ -28,5 +28,5 @@ class DaskCaller(Caller):
 
     def ask(self, body: Any) -> Callable[[], Any]:
         """Call the actor."""
-        result: Callable[[], Any] = self._actor.echo(body).result
+        result: Callable[[], Any] = self._actor.reply(body).result
         return result

@@ -32,10 +32,10 @@ class RayCaller(Caller):
         )  # fmt: skip
         self.callback(ray.shutdown)
         self._actor = ray.remote(Echo).remote()
-        ray.get(self._actor.echo.remote(b""))
+        ray.get(self._actor.reply.remote(b""))
         return {}
 
     def ask(self, body: Any) -> Callable[[], Any]:
         """Call the actor."""
-        reference = self._actor.echo.remote(body)
+        reference = self._actor.reply.remote(body)
         return lambda: self._ray.get(reference)
