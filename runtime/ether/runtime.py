@@ -398,14 +398,14 @@ class Runtime:
         The same as `delegate(…).result()`, and faster where the calling thread runs the handler. It does so on an embedded bus
         with neither `bind` nor `journal`, if the agent is of this runtime and idle, its handler is a plain `def`, there are no
         options but `to` and `timeout`, the capability was asked for before, and nothing else is under way at that moment.
-        Otherwise the handler runs where it always does: also if the caller is the main thread, because Ctrl-C could interrupt
-        the broker's step there, if it runs an event loop, another handler for `ask`, or deep in a recursion, and for an agent
-        with threads of its own.
+        Otherwise the handler runs where it always does: also for an agent with threads of its own, and if the caller is the
+        main thread (because Ctrl-C could interrupt the broker's step there), runs an event loop or another handler for `ask`,
+        or is deep in a recursion.
 
         Not promised, where the calling thread runs the handler: that this returns by the deadline. It returns when the handler
         has; the outcome is then TIMEOUT. `close` does not end the wait either. The handler has what is left of the caller's
-        stack. Nor is anything promised if another thread
-        raises an exception in the calling one (`PyThreadState_SetAsyncExc`), as some time limits do.
+        stack. Nothing is promised if another thread raises an exception in the calling one (`PyThreadState_SetAsyncExc`), as
+        some time limits do.
 
         Hold no lock while you call this. If the handler needs the lock, the call never returns; if a `logging.Handler`
         needs it, the whole bus may stand still. In an event loop of your own it blocks the loop: use `await bus.delegate(…)`.
