@@ -125,3 +125,18 @@ def test_the_last_release_is_an_earlier_run() -> None:
     names = {figure.name for figure in EarlierRun.read(LAST).figures}
 
     assert "median, delegate / pykka ask" in names
+
+
+def test_rates_are_drawn_and_a_picture_that_cannot_be_written_is_said_before_anything_is_measured(
+    alone: Command, runs: list[tuple[list[str], BenchSettings]], tmp_path: Path
+) -> None:
+    picture = tmp_path / "bars.svg"
+    assert alone("bench", "--svg", str(picture)).code == 0
+    assert picture.read_text().startswith("<svg ")
+    runs.clear()
+
+    said = alone("bench", "--svg", str(tmp_path / "nowhere" / "bars.svg"))
+
+    assert said.code == 2
+    assert "cannot be written: No such file or directory" in said.err
+    assert not runs

@@ -79,11 +79,10 @@ class Inbox:
             raise
 
     def _ask_for_turn(self, schedule: Callable[[], None]) -> None:
+        """Ask for a turn; if that raises, as a RecursionError of whoever puts a message in may, another message asks again."""
         try:
             schedule()
-        except (
-            BaseException
-        ):  # such as a RecursionError of who delegates deep in a recursion: another message asks again
+        except BaseException:
             with self._lock:
                 self._scheduled -= 1
             raise

@@ -377,7 +377,7 @@ class Cell:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             arguments = handler.arguments(params)
             task = work.task = Task(request, self.name, services, deadline)
-            if handler.task_name is not None:
+            if handler.task_name is not None:  # as `Handler.call`
                 arguments[handler.task_name] = task
             value = Context().run(handler.function, self.agent, **arguments)  # which sees what no other handler has set
             if isinstance(value, CoroutineType):

@@ -5,8 +5,7 @@ as one message. So a batch of frames costs one actor hop, and the supervisor kee
 `is_alive`, and the messages that other threads tell it.
 
 A server of the same process (`SharedServer`) lets the threads of handlers step it too, as each of their turns ends, and those
-within `Runtime.ask`. Then the
-actor does what is due, what has been left to it, and what it is told.
+within `Runtime.ask`. Then the actor does what is due, what has been left to it, and what it is told.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ for (no prefix of it, and not `*`), whether it is named or chosen; and the outco
 and has told no progress. A delegation is not, with an access list or while the journal is in trouble.
 
 `DelegationPolicy` and `ResponsePolicy` define the rulings. Each block here names the method whose effect it has; whoever
-changes that changes it here too, and `tests/actors/supervisor/test_fast_path.py`, which compares both paths after every step,
-fails until then. Without the fast path (`Supervisor(fast_path=False)`) all outcomes are the same.
+changes that changes it here too. `tests/actors/supervisor/test_fast_path.py` compares both paths after every step. Without
+the fast path (`Supervisor(fast_path=False)`) all outcomes are the same.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from ether.cli.common.table import Column
 from ether.cli.tools.lab_report import MarkdownOption, check_format, show
 from ether.lab.bench.settings import QUICK, BenchSettings
 from ether.process.signals import exit_on_signals
+from ether_broker.errors import UsageError
 from ether_broker.name_hint import choice
+from ether_broker.text import printable
 
 __all__ = ["bench"]
 
@@ -51,6 +53,11 @@ def bench(
     if list_cases:
         out.rows([{"case": case.name, "about": case.about} for case in CASES.values()], _CASES)
         return
+    if svg is not None:  # now, and not after minutes of measuring
+        try:
+            svg.touch()
+        except OSError as error:
+            raise UsageError(f"--svg {printable(svg)} cannot be written: {error.strerror}.") from None
     systems = {system: system for case in CASES.values() for system in case.systems}
     left_out = tuple(choice(system, systems, "system") for system in without or ())
     wanted: dict[str, Any] = {**(QUICK if quick else {}), **given}
