@@ -4,7 +4,7 @@ One ring serves all observers. Each has a cursor; the broker sends it the next b
 the last ones, so an observer that stands still costs nothing and slows nobody. A cursor that falls behind the
 ring's tail is moved to it, and the numbers show the gap (G7).
 
-    batch = first:u64 next:u64 time:f64 count:u32 count*( number-first:u32 ) count*( length:u32 ) count*( envelope )
+    batch = first:u64 next:u64 count:u32 count*( number-first:u32 ) count*( time:f64 ) count*( length:u32 ) count*( envelope )
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from ether_broker.errors import MalformedFrame
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES, ObserverCursor
 from ether_broker.wire.frame import BATCH, MAX_FRAME_BYTES, pack_lengths, read_envelopes
 
-__all__ = ["KEPT", "KEPT_BYTES", "Batch", "Tap", "read_batch"]
+__all__ = ["KEPT", "KEPT_BYTES", "Batch", "Tap", "pack_batch", "read_batch"]
 
 KEPT: Final = 65_536
 """Envelopes that observers can still catch up on without the journal; of the newest, as many as have `KEPT_BYTES`."""
 KEPT_BYTES: Final = 64 << 20
-_BATCH: Final = struct.Struct(">QQdI")
+_MERGED: Final = 64 << 10
+"""Bytes up to which what passed in several steps goes to an observer as one batch."""
+_BATCH: Final = struct.Struct(">QQI")
 
 
 class Batch(NamedTuple):
@@ -89,7 +91,7 @@ class Tap:
     ) -> bytes | None:
         """Pack the next batch for a cursor and move it on; None when it has all, or enough under way.
 
-        Up to 64 envelopes that match no topic are merged into the next batch.
+        Steps in which little passed make one batch, up to 64 numbers or 64 KiB.
 
         Args:
             cursor: whose next batch it is.
@@ -102,29 +104,35 @@ class Tap:
         if batch is None:
             cursor.position = max(cursor.position, self.first)
             index = self._index(cursor.position)
-            batch = Batch(*self._batches[index])
-        first = cursor.position = max(cursor.position, batch.first)
+        start, time, passed, length = self._batches[index] if index is not None else batch  # type: ignore[misc]
+        first = following = max(cursor.position, start)
+        passed = passed[first - start :]
+        topics, size = cursor.topics, 0
+        numbers: list[int] = []
+        times: list[float] = []
+        envelopes: list[bytes] = []
         while True:
-            skip = max(0, cursor.position - batch.first)
-            envelopes = batch.envelopes[skip:] if skip else batch.envelopes
-            numbers: Sequence[int] = range(len(envelopes))
-            following = batch.first + len(batch.envelopes)
-            if not cursor.topics:
-                break
-            numbers = [number for number in numbers if topic_of(envelopes[number]).startswith(cursor.topics)]
-            envelopes = [envelopes[number] for number in numbers]
-            if envelopes or index is None or following >= min(self.next, first + BATCH):
+            before, following = following - first, following + len(passed)
+            if topics:
+                for number, envelope in enumerate(passed, before):
+                    if topic_of(envelope).startswith(topics):
+                        numbers.append(number)
+                        envelopes.append(envelope)
+            else:
+                numbers += range(before, following - first)
+                envelopes += passed
+            times += [time] * (len(envelopes) - len(times))
+            size += length
+            if index is None or following >= self.next or following - first >= BATCH:
                 break
             index += 1
-            batch = Batch(*self._batches[index])  # one answer for all those of which it wants nothing
-        if batch.first > first:
-            numbers = [number + batch.first - first for number in numbers]
-        count = len(envelopes)
-        head = _BATCH.pack(first, following, batch.time, count)
+            _, time, passed, length = self._batches[index]
+            if size + length > _MERGED:
+                break
         cursor.position = following
-        cursor.unacknowledged.append((following, batch.size))
-        cursor.under_way += batch.size
-        return b"".join((head, struct.pack(f">{count}I", *numbers), pack_lengths(envelopes), *envelopes))
+        cursor.unacknowledged.append((following, size))
+        cursor.under_way += size
+        return pack_batch(first, following, numbers, times, envelopes)
 
     def envelope(self, number: int) -> bytes | None:
         """The envelope of that number; None when it has left the ring, or has not passed yet."""
@@ -142,31 +150,47 @@ class Tap:
         return bisect_right(self._batches, number, key=_first) - 1
 
 
+def pack_batch(
+    first: int, following: int, numbers: Sequence[int], times: Sequence[float], envelopes: Sequence[bytes]
+) -> bytes:  # fmt: skip
+    """Pack the batch that covers the numbers from `first` up to `following`.
+
+    Args:
+        first: the lowest number.
+        following: the number after the last.
+        numbers: of each envelope, less `first`.
+        times: when each passed, in seconds by the broker's clock.
+        envelopes: that the topics let through.
+    """
+    count = len(envelopes)
+    table = struct.pack(f">{count}I{count}d", *numbers, *times)
+    return b"".join((_BATCH.pack(first, following, count), table, pack_lengths(envelopes), *envelopes))
+
+
 class ReadBatch(NamedTuple):
     """A batch of numbered envelopes as an observer's node decodes it."""
 
     first: int
     next: int
     """The number after the last one that the batch covers, whether or not the topics let it through."""
-    time: float
-    envelopes: list[tuple[int, bytes]]
-    """(number, envelope)."""
+    envelopes: list[tuple[int, float, bytes]]
+    """(number, when it passed in seconds by the broker's clock, envelope)."""
 
 
 def read_batch(body: bytes) -> ReadBatch:
-    """Read what `Tap.read` packed.
+    """Read what `pack_batch` made.
 
     Raises:
         MalformedFrame: lengths and count do not add up.
     """
     try:
-        first, following, time, count = _BATCH.unpack_from(body)
-        numbers = struct.unpack_from(f">{count}I", body, _BATCH.size)
-        envelopes = read_envelopes(body, _BATCH.size + 4 * count, count)
+        first, following, count = _BATCH.unpack_from(body)
+        table = struct.Struct(f">{count}I{count}d")
+        found = table.unpack_from(body, _BATCH.size)
+        envelopes = read_envelopes(body, _BATCH.size + table.size, count)
     except struct.error:
         envelopes = None
     if envelopes is None:
         raise MalformedFrame(f"A tap batch of {len(body)} bytes does not hold what it announces.", body)
-    return ReadBatch(
-        first, following, time, [(first + n, envelope) for n, envelope in zip(numbers, envelopes, strict=True)]
-    )
+    numbers = [first + number for number in found[:count]]
+    return ReadBatch(first, following, list(zip(numbers, found[count:], envelopes, strict=True)))

@@ -172,7 +172,7 @@ class Bus:
         while (body := self.state.tap.read(self._cursor, lambda envelope: b"")) is not None:
             batch = read_batch(body)
             self._cursor.acknowledge(batch.next)
-            for number, envelope in batch.envelopes:
+            for number, _, envelope in batch.envelopes:
                 assert number == self._first + len(self.tapped), "the tap has a gap"
                 self.tapped.append(Received(read_header(envelope), envelope))
 

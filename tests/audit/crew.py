@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ether import Agent, Task, capability
@@ -81,7 +83,9 @@ def commits_of(bus: TestRuntime) -> Iterator[Commit]:
     while packed := tap.read(cursor, lambda _: b""):
         batch = read_batch(packed)
         cursor.acknowledge(batch.next)
-        yield Commit(batch.first, batch.time, batch.time + WALL, [envelope for _, envelope in batch.envelopes])
+        for time, passed in groupby(batch.envelopes, key=itemgetter(1)):
+            envelopes = list(passed)
+            yield Commit(envelopes[0][0], time, time + WALL, [envelope for _, _, envelope in envelopes])
 
 
 def entries_of(commits: list[Commit]) -> list[AuditEntry]:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ether_broker.errors import MalformedFrame
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES, ObserverCursor
 from ether_broker.tap import Batch, ReadBatch, Tap, read_batch
+from ether_broker.wire.frame import BATCH
 
 
 def topic_of(envelope: bytes) -> bytes:
@@ -24,7 +25,7 @@ def read(tap: Tap, cursor: ObserverCursor) -> ReadBatch | None:
     return None if body is None else read_batch(body)
 
 
-def read_all(tap: Tap, cursor: ObserverCursor) -> list[tuple[int, bytes]]:
+def read_all(tap: Tap, cursor: ObserverCursor) -> list[tuple[int, float, bytes]]:
     found = []
     while (batch := read(tap, cursor)) is not None:
         found += batch.envelopes
@@ -42,19 +43,43 @@ def test_an_observer_goes_on_with_the_oldest_that_is_left() -> None:
 
     assert body is not None
     batch = read_batch(body)
-    assert (batch.first, batch.next, batch.envelopes) == (4, 5, [(4, b"4")])
+    assert (batch.first, batch.next, batch.envelopes) == (4, 5, [(4, 0.0, b"4")])
 
 
 def test_numbers_begin_at_1_and_go_on_from_batch_to_batch():
     tap = Tap()
     tap.append([b"a", b"b"], 1.0)
-    tap.append([b"c"], 2.0)
     cursor = ObserverCursor()
 
-    assert read(tap, cursor) == (1, 3, 1.0, [(1, b"a"), (2, b"b")])
-    assert read(tap, cursor) == (3, 4, 2.0, [(3, b"c")])
+    assert read(tap, cursor) == (1, 3, [(1, 1.0, b"a"), (2, 1.0, b"b")])
+    tap.append([b"c"], 2.0)
+    assert read(tap, cursor) == (3, 4, [(3, 2.0, b"c")])
     assert read(tap, cursor) is None
     assert (tap.first, tap.next) == (1, 4)
+
+
+def test_steps_in_which_little_passed_make_one_batch_that_keeps_their_times() -> None:
+    tap, cursor = Tap(), ObserverCursor()
+    for number in range(1, 101):
+        tap.append([b"%d" % number], number / 8)
+
+    batches = [read(tap, cursor), read(tap, cursor), read(tap, cursor)]
+
+    assert [batch and (batch.first, batch.next) for batch in batches] == [(1, 65), (65, 101), None]
+    assert batches[0] is not None
+    assert batches[0].envelopes == [(number, number / 8, b"%d" % number) for number in range(1, 65)]
+    assert [following for following, _ in cursor.unacknowledged] == [65, 101]
+
+
+def test_steps_in_which_much_passed_stay_apart() -> None:
+    tap, cursor = Tap(), ObserverCursor()
+    for size in (40_000, 26_000, 600, 70_000, 1):
+        tap.append([bytes(size)], 0.0)
+
+    found = [read(tap, cursor) for _ in range(4)]
+
+    assert [batch and batch.next for batch in found] == [2, 4, 5, 6]
+    assert cursor.under_way == 136_601
 
 
 def test_an_empty_tap_gives_nothing():
@@ -68,7 +93,7 @@ def test_a_cursor_begins_in_the_middle_of_a_batch():
     tap = Tap()
     tap.append([b"a", b"b", b"c"], 1.0)
 
-    assert read(tap, ObserverCursor(position=2)) == (2, 4, 1.0, [(2, b"b"), (3, b"c")])
+    assert read(tap, ObserverCursor(position=2)) == (2, 4, [(2, 1.0, b"b"), (3, 1.0, b"c")])
 
 
 def test_a_cursor_finds_its_batch_among_many():
@@ -83,14 +108,15 @@ def test_a_cursor_finds_its_batch_among_many():
 def test_an_observer_gets_no_more_before_it_acknowledges_what_is_under_way():
     tap = Tap()
     for _ in range(OBSERVER_WINDOW_BATCHES + 2):
-        tap.append([b"x"], 0.0)
+        tap.append([b"x"] * BATCH, 0.0)
     cursor = ObserverCursor()
 
     batches = [read(tap, cursor) for _ in range(OBSERVER_WINDOW_BATCHES + 1)]
     assert batches[-1] is None
 
     cursor.acknowledge(batches[1].next)
-    assert [read(tap, cursor).first for _ in range(2)] == [OBSERVER_WINDOW_BATCHES + 1, OBSERVER_WINDOW_BATCHES + 2]
+    following = OBSERVER_WINDOW_BATCHES * BATCH + 1
+    assert [read(tap, cursor).first for _ in range(2)] == [following, following + BATCH]
 
 
 def test_topics_are_prefixes_and_what_they_leave_out_is_covered_all_the_same():
@@ -99,8 +125,9 @@ def test_topics_are_prefixes_and_what_they_leave_out_is_covered_all_the_same():
     tap.append([b"b.x|4"], 0.0)
     cursor = ObserverCursor(topics=(b"a",))
 
-    assert read(tap, cursor) == (1, 4, 0.0, [(1, b"a.x|1"), (3, b"a.y|3")])
-    assert read(tap, cursor) == (4, 5, 0.0, [])
+    assert read(tap, cursor) == (1, 5, [(1, 0.0, b"a.x|1"), (3, 0.0, b"a.y|3")])
+    tap.append([b"b.x|5"], 0.0)
+    assert read(tap, cursor) == (5, 6, [])
 
 
 def test_a_cursor_behind_the_ring_is_moved_to_its_tail_and_the_numbers_show_the_gap():
@@ -149,11 +176,13 @@ class Ring(RuleBasedStateMachine):
         self.tap = Tap(count=count, size=size)
         self.count, self.size = count, size
         self.passed: list[bytes] = []
+        self.times: list[float] = []
         self.observers: list[tuple[ObserverCursor, dict[str, int]]] = []
 
     @rule(envelopes=st.lists(st.sampled_from([b"a|", b"a.b|x", b"b|xyz", b"|"]), min_size=1, max_size=5))
     def a_turn_passes(self, envelopes: list[bytes]) -> None:
         self.passed += envelopes
+        self.times += [float(len(self.passed))] * len(envelopes)
         self.tap.append(envelopes, float(len(self.passed)))
 
     @precondition(lambda self: len(self.observers) < 3)
@@ -175,7 +204,7 @@ class Ring(RuleBasedStateMachine):
         assert batch.first == max(seen["next"], self.tap.first)
         assert batch.next > batch.first
         wanted = [
-            (number, self.passed[number - 1])
+            (number, self.times[number - 1], self.passed[number - 1])
             for number in range(batch.first, batch.next)
             if not cursor.topics or topic_of(self.passed[number - 1]).startswith(cursor.topics)
         ]

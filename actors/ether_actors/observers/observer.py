@@ -152,8 +152,8 @@ class Observer:
         if self.position and batch.first > self.position:
             self.missed += batch.first - self.position
             self.guard(self.on_gap, self.position, batch.first - 1)
-        for number, envelope in batch.envelopes:
-            self.guard(self._see, number, batch.time, envelope)
+        for passed in batch.envelopes:
+            self.guard(self._see, *passed)
         self.position = batch.next
 
     def _see(self, number: int, time: float, envelope: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import struct
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -12,14 +11,14 @@ from typing import Final
 from ether_actors.observers.observer import Observer
 from ether_actors.threads.pool import this_thread
 from ether_broker.errors import MalformedFrame
-from ether_broker.tap import read_batch
+from ether_broker.tap import pack_batch, read_batch
 
 __all__ = ["ObserverThread"]
 
 logger: logging.Logger = logging.getLogger("ether.observer")
 
-_FROM_ONE: Final = struct.pack(">QQdI", 1, 1, 0.0, 0)
-"""A batch of nothing, from number 1 to number 1 (`ether_broker.tap` draws it)."""
+_FROM_ONE: Final = pack_batch(1, 1, (), (), ())
+"""A batch of nothing, from number 1 to number 1."""
 
 
 class ObserverThread:

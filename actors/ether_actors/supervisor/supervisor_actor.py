@@ -37,7 +37,7 @@ _RETRY = 0.01
 _IN_A_ROW: Final = 4
 """Steps that a thread does for others before the actor goes on."""
 TAP_INTERVAL: Final = 0.005
-"""Seconds that observers may be behind while little passes: each feeding costs two frames."""
+"""Seconds that observers may be behind while little passes: each batch costs a frame. When nothing follows, they wait 10 ms."""
 
 
 class _Envelope:

@@ -104,7 +104,7 @@ TAP_BATCH: Final = 2
 """A batch for an observer, beside a point for each 8 KiB that are sent."""
 OBSERVERS_SHIFT: Final = 4
 """Observers of a node that are looked through for one that gets a batch."""
-PASSED_SHIFT: Final = 6
+PASSED_SHIFT: Final = 4
 """Envelopes of a batch for an observer of all topics."""
 MATCH: Final = 128
 MATCHES_SHIFT: Final = 9

@@ -36,7 +36,7 @@ class Stream:
 
     def give(self, envelope: bytes) -> Observation:
         """One message, in a batch of its own."""
-        self.observer.observe(ReadBatch(self.number, self.number + 1, self.now, [(self.number, envelope)]))
+        self.observer.observe(ReadBatch(self.number, self.number + 1, [(self.number, self.now, envelope)]))
         self.number += 1
         return Observation(self.number - 1, self.now, envelope)
 

@@ -30,7 +30,7 @@ HAPPENED = pack_envelope(Kind.EVENT, source=b"ether", body=pack({"event": "agent
 
 def batch(first: int, *envelopes: bytes, covers: int | None = None) -> ReadBatch:
     count = len(envelopes) if covers is None else covers
-    return ReadBatch(first, first + count, 5.0, [(first + index, one) for index, one in enumerate(envelopes)])
+    return ReadBatch(first, first + count, [(first + index, 5.0, one) for index, one in enumerate(envelopes)])
 
 
 class Recorder(Observer):

@@ -614,7 +614,7 @@ def test_an_observer_is_told_which_numbers_cannot_be_read_and_goes_on_behind_the
 
     # Then one is told of the gap, which the numbers show too, and both get all the rest
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
-    assert [n for batch in batches for n, _ in batch.envelopes] == [
+    assert [n for batch in batches for n, _, _ in batch.envelopes] == [
         n for n in range(1, bus.state.tap.next) if n not in journal.damaged
     ]
     (told,) = watcher.took(Kind.ERROR)
@@ -645,7 +645,7 @@ def test_a_commit_that_is_damaged_in_its_file_is_left_out_and_named(tmp_path: Pa
     bus.pass_time(1.0)
 
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
-    seen = [number for batch in batches for number, _ in batch.envelopes]
+    seen = [number for batch in batches for number, _, _ in batch.envelopes]
     assert seen == [number for number in range(1, bus.state.tap.next) if not first <= number < following]
     (told,) = watcher.took(Kind.ERROR)
     assert (told.body["first"], told.body["next"], told.code) == (first, following, "journal_corrupt")

@@ -135,7 +135,7 @@ def test_an_observer_of_some_topics_sees_those():
 
     batches = [read_batch(received.envelope[received.header.body :]) for received in watcher.took(Kind.TAP)]
 
-    assert [read_header(envelope).capability for batch in batches for _, envelope in batch.envelopes] == [b"x.y"]
+    assert [read_header(envelope).capability for batch in batches for _, _, envelope in batch.envelopes] == [b"x.y"]
     assert batches[-1].next == bus.state.tap.next
 
 

@@ -40,8 +40,8 @@ class RecordingObserver(Observer):
         if batch.first < self.position:
             self._rolling = Rolling()  # another broker, which counts from zero
         super().observe(batch)
-        self._rolling.add(envelope for _, envelope in batch.envelopes)
-        messages = [passed(number, envelope, batch.time) for number, envelope in batch.envelopes]
+        self._rolling.add(envelope for _, _, envelope in batch.envelopes)
+        messages = [passed(number, envelope, time) for number, time, envelope in batch.envelopes]
         self._log.write("batch", first=batch.first, next=batch.next, rolling=self._rolling.text, messages=messages)
 
     def on_gap(self, first: int, last: int) -> None:
