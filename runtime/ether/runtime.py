@@ -422,7 +422,8 @@ class Runtime:
         """
         node, timeout = self._node or self.node, options.get("timeout")
         node.outgoing.check_may_wait()
-        inline = None if self._broker is None else self._broker.inline
+        broker = self._broker
+        inline = None if broker is None else broker.inline
         packed = pack(params, where="params", bounded=True)
         if (
             inline is None or options.keys() - {"timeout"} or not _is_plain(capability, to, timeout)

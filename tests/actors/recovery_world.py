@@ -18,7 +18,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
-from ether_broker.envelope.status import Status
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
@@ -348,7 +348,7 @@ class Life:
             header = read_header(envelope)
             if header.kind == Kind.UNREGISTER and unpack(envelope[header.body :]).get("condition") == "gone":
                 gone.add(header.source)  # a node takes no work for an agent that has left
-            if header.kind == Kind.RESPONSE and header.status not in _RUNNING:
+            if header.kind == Kind.RESPONSE and header.status not in INTERIM:
                 holding.setdefault(header.source.decode(), []).append([header.request_id, header.attempt])
             if header.kind == Kind.DELEGATION and _number(header.request_id) not in self.pending:
                 continue

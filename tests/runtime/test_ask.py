@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import decimal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
-from ether import Agent, Closed, InvalidEnvelope, Runtime, Status, Task, ThreadedAgent, UsageError, capability
+from ether import Agent, Closed, InvalidEnvelope, Limits, Runtime, Status, Task, ThreadedAgent, UsageError, capability
 from ether.testing import TestRuntime
 from tests.support import wait_until
 
@@ -283,17 +288,144 @@ def test_a_long_chain_of_asks_ends_and_leaves_every_agent_working(apart: Any):
             assert bus.delegate("link.next", {"left": 0}, to=f"link-{number}").result(PATIENCE).ok
 
 
-def test_deep_in_a_recursion_it_works_or_raises_and_no_agent_is_harmed(bus: Runtime, apart: Any):
-    def descend(depth: int) -> object:
-        return descend(depth - 1) if depth else bus.ask("where.plain", timeout=PATIENCE).status
+class Descent:
+    """Recursion through a callable object, which takes a level of C for each of Python."""
 
-    apart(lambda: bus.ask("where.plain"))
-    for depth in range(sys.getrecursionlimit() - 250, sys.getrecursionlimit(), 3):
-        try:
-            assert apart(lambda depth=depth: descend(depth)) is Status.COMPLETED
-        except RecursionError:
-            continue
-    assert bus.delegate("where.plain").result(PATIENCE).status is Status.COMPLETED
+    def __call__(self, depth: int, then: Callable[[], object]) -> object:
+        return self(depth - 1, then) if depth else then()
+
+
+def _descend(depth: int, then: Callable[[], object]) -> object:
+    return _descend(depth - 1, then) if depth else then()
+
+
+_remembered = lru_cache(maxsize=None)(lambda depth, then: _remembered(depth - 1, then) if depth else then())
+
+
+@pytest.mark.parametrize("descend", [_descend, Descent(), _remembered], ids=["functions", "objects", "lru_cache"])
+@pytest.mark.parametrize("asked", ["where.plain", "where.fails"])
+def test_deep_in_a_recursion_it_works_or_raises_and_no_agent_is_harmed(apart: Any, descend: Any, asked: str):
+    class Patient(Where):
+        hang_limit = None
+
+    params = {} if asked == "where.plain" else {"how": "value"}
+    with Runtime(drain=0.0, limits=Limits(window=4)) as bus:  # four that are never answered would be its end
+        bus.start(Patient)
+        apart(lambda: bus.ask(asked, params))
+        limit = sys.getrecursionlimit()
+        for depth in [*range(limit // 3, limit // 2, 6), *range(limit - 250, limit, 7)]:
+            with contextlib.suppress(RecursionError):
+                apart(lambda depth=depth: descend(depth, lambda: bus.ask(asked, params, timeout=PATIENCE)))
+        end = bus.delegate(asked, params).result(PATIENCE)
+
+        assert end.status is (Status.COMPLETED if asked == "where.plain" else Status.FAILED_EXECUTION)
+        assert wait_until(lambda: bus.statistics()["open"] == 1, PATIENCE)  # the question itself
+
+
+class Evil(Exception):
+    def __init__(self, raised: BaseException) -> None:
+        self.raised = raised
+
+    def __str__(self) -> str:
+        raise self.raised
+
+
+@pytest.mark.parametrize("raised", [AttributeError("cod"), KeyboardInterrupt(), RecursionError()], ids=repr)
+@pytest.mark.parametrize("way", ["ask", "delegate"])
+def test_an_exception_whose_text_cannot_be_had_is_an_outcome(bus: Runtime, apart: Any, raised: Any, way: str):
+    class Slips(Agent):
+        hang_limit = None
+
+        @capability("slips.fail")
+        def fail(self) -> None:
+            raise Evil(raised)
+
+    bus.start(Slips)
+    for _ in range(3):
+        if way == "ask":
+            found = apart(lambda: bus.ask("slips.fail", timeout=PATIENCE))
+        else:
+            found = bus.delegate("slips.fail", timeout=PATIENCE).result()
+        assert found.status is Status.FAILED_EXECUTION
+        assert found.error.message == f"Evil: (its text cannot be had: {type(raised).__name__})"
+
+
+def test_what_the_agents_validators_set_stays_theirs(bus: Runtime, apart: Any):
+    seen = []
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    class Checked(BaseModel):
+        x: int
+
+        @field_validator("x")
+        @classmethod
+        def check(cls, x: int) -> int:
+            seen.append(variable.get())
+            variable.set("set by a validator")
+            decimal.getcontext().prec = 5
+            return x
+
+    class Checks(Agent):
+        @capability("checks.it")
+        def check(self, params: Checked) -> Checked:
+            return params
+
+    bus.start(Checks)
+
+    def ask() -> tuple[str, int]:
+        bus.ask("checks.it", {"x": 1}).unwrap()
+        variable.set("the caller's")
+        precision = decimal.getcontext().prec
+        bus.ask("checks.it", {"x": 1}).unwrap()
+        return variable.get(), precision - decimal.getcontext().prec
+
+    assert apart(ask) == ("the caller's", 0)
+    assert "the caller's" not in seen
+
+
+@pytest.mark.parametrize("way", ["ask", "delegate", "delegate with an objective"])
+@pytest.mark.parametrize("moment", ["before its handle is noted", "before it is sent"])
+def test_what_is_begun_as_the_runtime_is_closed_ends(way: str, moment: str, monkeypatch: Any):
+    bus = Runtime(drain=0.0).open()
+    bus.start(Where)
+    bus.delegate("where.plain").result()
+    stopped, goes_on, found = threading.Event(), threading.Event(), []
+    outgoing, resources = bus.node.outgoing, bus.node.resources
+
+    def pause() -> None:
+        if threading.current_thread().name == "asker" and not stopped.is_set():
+            stopped.set()
+            goes_on.wait(PATIENCE)
+
+    make_id, wall = resources.make_id, resources.wall
+    monkeypatch.setattr(resources, "make_id", lambda: (pause(), make_id())[1])
+    monkeypatch.setattr(resources, "wall", lambda: (pause(), wall())[1])
+
+    if moment == "before it is sent":  # BYE has been said then, and what is open is not ended yet
+        close = outgoing.close
+
+        def late() -> None:
+            goes_on.set()
+            asker.join(0.2)
+            close()
+
+        monkeypatch.setattr(outgoing, "close", late)
+
+    def ask() -> None:
+        if way == "ask":
+            found.append(bus.ask("where.plain", timeout=PATIENCE))
+        else:
+            options = {"objective": "x"} if way != "delegate" else {}
+            found.append(bus.delegate("where.plain", timeout=PATIENCE, **options).result())
+
+    asker = threading.Thread(target=ask, name="asker")
+    asker.start()
+    assert stopped.wait(PATIENCE)
+    bus.close()
+    goes_on.set()
+    asker.join(PATIENCE / 2)
+
+    assert [(one.status, one.error.code) for one in found] == [(Status.CANCELLED, "closed")]
 
 
 def test_parameters_that_delegate_as_they_are_packed_wait_for_nothing(bus: Runtime, apart: Any):

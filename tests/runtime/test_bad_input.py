@@ -392,7 +392,7 @@ def test_nobody_speaks_for_an_agent_of_another(open_bus: Runtime) -> None:
         )
         header, _ = peer.expect(Kind.RESPONSE)
         assert header.request_id == request_id
-        assert header.status == Status.REJECTED_CAPABILITY
+        assert header.status == Status.REJECTED_CAPABILITY.code
         wait_until(lambda: [letter.reason for letter in open_bus.dead_letters()] == ["forged"], 5)
 
 

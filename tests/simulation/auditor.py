@@ -242,15 +242,15 @@ class Auditor:
         self._orphans += self._children.pop(request_id, ())
         header = read_header(envelope)
         source = header.source
-        if plan is not None and plan.falls and header.status == Status.REJECTED_CAPABILITY:
+        if plan is not None and plan.falls and header.status == Status.REJECTED_CAPABILITY.code:
             body = unpack(envelope[header.body :])
             if body["error"]["code"] == "agent_gone" and body.get("alternative_agent"):
                 self.fail("falling through", f"{self.name(request_id)} could go to {body['alternative_agent']}")
         if source not in {b"ether", self._specialists[request_id]}:
             self.fail("identity", f"{self.name(request_id)} was ended by {source!r}")
-        if envelope[1] == Status.TIMEOUT and source != b"ether":
+        if envelope[1] == Status.TIMEOUT.code and source != b"ether":
             self.fail("deadline", f"{source!r} said TIMEOUT, which is the supervisor's word")
-        if broker is not None and envelope[1] == Status.TIMEOUT and request_id not in self.asks:
+        if broker is not None and envelope[1] == Status.TIMEOUT.code and request_id not in self.asks:
             now = self._world.timeline.now
             if now < deadline - _ROUNDING:
                 self.fail("deadline", f"{self.name(request_id)} timed out {deadline - now:.3f} s early")

@@ -23,7 +23,7 @@ __all__ = ["STILL_RUNNING", "Disk", "SimulatedJournal"]
 
 RETRY: Final = 0.5
 """Seconds between two tries while the disk does not take anything, as the real journal's."""
-STILL_RUNNING: Final = frozenset({int(Status.ACCEPTED), int(Status.PROGRESS)})
+STILL_RUNNING: Final = frozenset({Status.ACCEPTED.code, Status.PROGRESS.code})
 """Statuses that are no outcome."""
 _Item = tuple[int, Replayed | None, tuple[int, bytes] | None]
 

@@ -28,19 +28,20 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
         message = f"{agent} crashed while it worked on this."
         return error_response(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
     if work.task is None and isinstance(error, EtherError):
-        return error_response(work, agent, Status.REJECTED_CONTEXT, error.code, str(error), now), False
+        return error_response(work, agent, Status.REJECTED_CONTEXT, error.code, _words(error), now), False
     return error_response(work, agent, now=now, **told_of(error)), is_crash(error)
 
 
 def told_of(error: BaseException) -> dict[str, Any]:
     """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`."""
     if isinstance(error, ParameterError):
-        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": str(error), **error.fields}
+        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": _words(error), **error.fields}
     code = AgentCrash.code if is_crash(error) else "exception"
     code = type(error).code if isinstance(error, EtherError) else code  # of an outcome: not that one's own
-    message = str(error) if isinstance(error, OutcomeError) else f"{type(error).__name__}: {error}"
+    words = _words(error)
+    message = words if isinstance(error, OutcomeError) else f"{type(error).__name__}: {words}"
     if isinstance(error, BudgetExceeded):
-        return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (str(error),)}
+        return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (words,)}
     trace = "".join(traceback.format_exception(error))
     code = "wrong_result" if isinstance(error, WrongResult) else code
     return {"status": Status.FAILED_EXECUTION, "code": code, "message": message, "traceback": trace}
@@ -62,6 +63,14 @@ def error_response(  # noqa: PLR0917  an error's parts, in the order of the resp
         error=ErrorInfo(code=code, message=message, retryable=code in _RETRYABLE, traceback=traceback),
         attempt=work.header.attempt, elapsed=None if task is None else task.elapsed, timestamp=now, **fields,
     )  # fmt: skip
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says of itself; its `__str__` may be a user's, and raise."""
+    try:
+        return str(error)
+    except BaseException as bug:  # noqa: BLE001  whatever it is, the delegation still gets an outcome
+        return f"(its text cannot be had: {type(bug).__name__})"
 
 
 def _is_cancellation(error: BaseException) -> bool:

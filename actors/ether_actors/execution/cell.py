@@ -375,15 +375,16 @@ class Cell:
                 params = request.params_payload.packed
                 if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
-            arguments = handler.arguments(params)
+            context = Context()  # which sees what no other handler has set, and leaves the thread's own alone
+            arguments = context.run(handler.arguments, params)
             task = work.task = Task(request, self.name, services, deadline)
             if handler.task_name is not None:  # as `Handler.call`
                 arguments[handler.task_name] = task
-            value = Context().run(handler.function, self.agent, **arguments)  # which sees what no other handler has set
+            value = context.run(handler.function, self.agent, **arguments)
             if isinstance(value, CoroutineType):
                 services.loop.call(lambda: self._begin(work, handler, value))
                 return False
-            self._complete(work, task, handler, value)
+            self._complete(work, task, context.run(handler.result, value))
         except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
             self._fail(work, error)
         return True
@@ -399,7 +400,7 @@ class Cell:
                 message = "It had ended before it was started."
                 self._finish(work, self._error_response(work, Status.CANCELLED, "not_started", message))
             else:
-                self._complete(work, work.task, handler, await coroutine)
+                self._complete(work, work.task, handler.result(await coroutine))
         except BaseException as error:  # noqa: BLE001  an exit would end the event loop, and a cancelled handler must be answered for
             self._fail(work, error)
         finally:
@@ -407,8 +408,7 @@ class Cell:
                 self.inbox.done()
             self._services.flush()
 
-    def _complete(self, work: Work, task: Task, handler: Handler, value: Any) -> None:
-        value = handler.result(value)
+    def _complete(self, work: Work, task: Task, value: Any) -> None:
         if not isinstance(value, Response):
             data = pack(value, where="the result", bounded=True)
             if not task.is_bound:
@@ -433,7 +433,11 @@ class Cell:
         if work.is_place_free:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
-        response, has_crashed = judge(work, self.name, error, self._services.wall())
+        try:
+            response, has_crashed = judge(work, self.name, error, self._services.wall())
+        except BaseException:  # noqa: BLE001  whatever an exception does when it is looked at, its place is freed
+            message = f"{type(error).__name__}, of which nothing can be told."
+            response, has_crashed = self._error_response(work, Status.FAILED_EXECUTION, "exception", message), False
         self._finish(work, response)
         if has_crashed:
             self._services.crashed(self, error)

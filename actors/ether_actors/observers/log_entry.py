@@ -64,7 +64,7 @@ def entry_of(observation: Observation) -> dict[str, Any]:
         case Kind.EVENT:
             _add_event(entry, observation)
         case Kind.RESPONSE:
-            entry["status"] = Status(header.status).name
+            entry["status"] = Status.of_code(header.status).value
             _add_route(entry, observation)
             _add_outcome(entry, observation)
         case _:

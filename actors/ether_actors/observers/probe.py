@@ -167,12 +167,12 @@ def describe(observation: Observation) -> str:
 
 
 def _status(observation: Observation) -> str:
-    return Status(observation.header.status).name
+    return Status.of_code(observation.header.status)
 
 
 _FILTERS: dict[str, Callable[[Observation, Any], bool]] = {
     "kind": lambda observation, kind: observation.kind is kind,
-    "status": lambda observation, status: observation.kind is Kind.RESPONSE and observation.header.status == status,
+    "status": lambda observation, status: observation.kind is Kind.RESPONSE and _status(observation) == status,
     "capability": lambda observation, name: observation.capability == name,
     "from_agent": lambda observation, name: observation.from_agent == name,
     "to_agent": lambda observation, name: observation.to_agent == name,
@@ -188,11 +188,9 @@ def _filter(wanted: dict[str, Any]) -> Callable[[Observation], bool]:
             msg = f"A probe does not filter by {name!r}; it knows {', '.join(_FILTERS)}."
             raise TypeError(msg)
     status = wanted.get("status")
-    if isinstance(status, str):
-        if status not in Status.__members__:
-            msg = f"There is no status {status!r}.{nearest(status, Status.__members__)}"
-            raise UsageError(msg)
-        wanted = {**wanted, "status": Status[status]}
+    if status is not None and status not in Status.__members__:
+        msg = f"There is no status {status!r}.{nearest(str(status), Status.__members__)}"
+        raise UsageError(msg)
     return lambda observation: all(_FILTERS[name](observation, value) for name, value in wanted.items())
 
 

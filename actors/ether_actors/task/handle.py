@@ -40,6 +40,7 @@ _LEAVES: Final = frozenset(bytes([first]) for first in (*range(0x80), *range(0xA
 _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
 _RESENT: Final = int(Flag.RESENT)
+_PROGRESS: Final = Status.PROGRESS.code
 _Update = tuple[Header, bytes]
 _T = TypeVar("_T")
 
@@ -258,7 +259,7 @@ class Handle:
             is_interim = header.status in INTERIM
             response = Response(
                 request_id=self.id, from_agent=name, summary=message,
-                status=Status(header.status) if is_interim else Status.FAILED_EXECUTION,
+                status=Status.of_code(header.status) if is_interim else Status.FAILED_EXECUTION,
                 error=ErrorInfo(code="unreadable_response", message=message),
             )  # fmt: skip
         if not self._sent or response.external_id == self.external_id:
@@ -301,9 +302,9 @@ class Handle:
     def _came_before(self, header: Header, envelope: bytes) -> bool:
         """Whether what is sent again, because a broker died, or something later of that run, has been heard already."""
         for past, said in reversed(self._updates or ()):
-            if past.attempt != header.attempt or header.status != Status.PROGRESS:
+            if past.attempt != header.attempt or header.status != _PROGRESS:
                 return past.attempt >= header.attempt
-            if past.status == Status.PROGRESS:
+            if past.status == _PROGRESS:
                 return (self.read(past, said).timestamp or 0.0) >= (self.read(header, envelope).timestamp or 0.0)
         return False
 

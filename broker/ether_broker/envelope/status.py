@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum, unique
+from enum import StrEnum, unique
 from typing import Final
 
-__all__ = ["GOOD", "INTERIM", "UNFINISHED", "AgentStatus", "Status"]
+__all__ = ["BY_CODE", "BY_WORD", "GOOD", "INTERIM", "UNFINISHED", "AgentStatus", "Status"]
 
 
 @unique
@@ -23,54 +23,55 @@ class AgentStatus(StrEnum):
 
 
 @unique
-class Status(IntEnum):
-    """The status of a delegation; the number is the status byte on the wire.
+class Status(StrEnum):
+    """The status of a delegation: a word, which compares with other text, and has a `code` on the wire.
 
     Codes 1 to 6 are spec 2 §6.5's. The others are extensions, registered the way spec 2 §15 asks
     (docs/guarantees.md has the failure matrix, `ether_actors.observers.metrics.definitions` the metrics).
 
     Example:
         status = bus.delegate("text.count", {"text": "two words"}).result().status
-        assert status is Status.COMPLETED
+        assert status is Status.COMPLETED and status == "COMPLETED"
         assert status.is_terminal and not status.is_rejection
     """
 
-    ACCEPTED = 1
+    ACCEPTED = "ACCEPTED"
     """The specialist has started, and still works: a heartbeat of long work."""
-    COMPLETED = 2
+    COMPLETED = "COMPLETED"
     """The work is done as asked."""
-    REJECTED_CAPABILITY = 3
+    REJECTED_CAPABILITY = "REJECTED_CAPABILITY"
     """Nobody may do this; re-route it or report a gap. Nothing was begun."""
-    REJECTED_CONTEXT = 4
+    REJECTED_CONTEXT = "REJECTED_CONTEXT"
     """Something needed is missing or of the wrong type; `required_fields` and `unexpected_fields` say what.
     Nothing was begun."""
-    TIMEOUT = 5
+    TIMEOUT = "TIMEOUT"
     """The deadline passed. The supervisor alone says so."""
-    FAILED_EXECUTION = 6
+    FAILED_EXECUTION = "FAILED_EXECUTION"
     """The handler raised, or its node was lost; `error` says which."""
-    PROGRESS = 7
+    PROGRESS = "PROGRESS"
     """Extension: partial output of work that goes on."""
-    PARTIAL = 8
+    PARTIAL = "PARTIAL"
     """Extension: ended early by budget or deadline, or parts failed; `unresolved` says what."""
-    NEEDS_INPUT = 9
+    NEEDS_INPUT = "NEEDS_INPUT"
     """Extension: ended with questions; the answer is a new delegation in the same conversation."""
-    REJECTED_OVERLOAD = 10
+    REJECTED_OVERLOAD = "REJECTED_OVERLOAD"
     """Extension: a bound was reached; `retry_after` says when to try again. Nothing was begun."""
-    CANCELLED = 11
+    CANCELLED = "CANCELLED"
     """Extension: the delegator, or an ancestor's end, cancelled it."""
 
-    def __str__(self) -> str:
-        """The code's name, as people and logs write it."""
-        return self.name
+    def __repr__(self) -> str:
+        """The member, as it is written."""
+        return f"Status.{self.value}"
 
-    def __format__(self, spec: str) -> str:
-        """The name too: f"{status}" says what str(status) says."""
-        return format(self.name, spec)
+    @property
+    def code(self) -> int:
+        """The status byte on the wire."""
+        return BY_WORD[self]
 
     @property
     def is_terminal(self) -> bool:
         """Whether it ends the delegation; nothing after it changes anything."""
-        return self not in INTERIM
+        return self.code not in INTERIM
 
     @property
     def is_rejection(self) -> bool:
@@ -85,13 +86,46 @@ class Status(IntEnum):
         return AgentStatus.PARTIAL if self in UNFINISHED else AgentStatus.ERROR
 
     @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        """A document may have the code instead of the word."""
+        return BY_CODE.get(value) if type(value) is int else None
+
+    @classmethod
+    def of_code(cls, code: int) -> Status:
+        """The status that has a code on the wire.
+
+        Raises:
+            ValueError: none has it.
+        """
+        status = BY_CODE.get(code)
+        if status is None:
+            raise ValueError(f"{code!r} is no status code; there are 1 to {len(cls)}.")
+        return status
+
+    @classmethod
     def of_agent_status(cls, status: AgentStatus) -> Status:
         """The code that spec 1's word stands for: success, error and partial each have one."""
         return _OF_AGENT_STATUS[status]
 
 
-INTERIM: Final = frozenset({Status.ACCEPTED.value, Status.PROGRESS.value})
-"""The codes that do not end a delegation; plain numbers, as headers have them."""
+BY_WORD: Final = {
+    Status.ACCEPTED: 1,
+    Status.COMPLETED: 2,
+    Status.REJECTED_CAPABILITY: 3,
+    Status.REJECTED_CONTEXT: 4,
+    Status.TIMEOUT: 5,
+    Status.FAILED_EXECUTION: 6,
+    Status.PROGRESS: 7,
+    Status.PARTIAL: 8,
+    Status.NEEDS_INPUT: 9,
+    Status.REJECTED_OVERLOAD: 10,
+    Status.CANCELLED: 11,
+}
+"""{status: its code on the wire}."""
+BY_CODE: Final = {code: status for status, code in BY_WORD.items()}
+"""{code: status}."""
+INTERIM: Final = frozenset({Status.ACCEPTED.code, Status.PROGRESS.code})
+"""The codes that do not end a delegation, as headers have them."""
 _REJECTIONS = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_CONTEXT, Status.REJECTED_OVERLOAD})
 UNFINISHED: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.PARTIAL, Status.NEEDS_INPUT})
 """The codes that are `partial` in spec 1's words."""

@@ -16,7 +16,7 @@ from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.model import Model
 from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.envelope.response import Response
-from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 from ether_broker.wire.frame import HEADER, Flag, Header, Kind, folded_of, pack_envelope
@@ -58,10 +58,9 @@ _PLAIN_REQUEST: Final = {"params": bytes, "timestamp": float, "timeout": float, 
 """Fields that a look at their type shows valid (a float has to be above zero too): {name: type}."""
 _PLAIN_DELEGATION: Final = {**_PLAIN_REQUEST, "context_slice": bytes}
 _PLAIN_RESPONSE: Final = {"data": bytes, "timestamp": float, "elapsed": float, "summary": str}
-_STATUSES: Final = {status.value: status for status in Status}
 _DELEGATION: Final = int(Kind.DELEGATION)
 _RESPONSE: Final = int(Kind.RESPONSE)
-_COMPLETED: Final = int(Status.COMPLETED)
+_COMPLETED: Final = Status.COMPLETED.code
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _EXTERNAL_ID: Final = ormsgpack.packb("external_id")
@@ -342,7 +341,7 @@ def read_response(header: Header, envelope: bytes) -> Response:
         InvalidEnvelope: the body is no map, or its fields do not fit.
         IncompatibleVersion: it has a newer major schema version.
     """
-    status = _STATUSES.get(header.status)
+    status = BY_CODE.get(header.status)
     if status is not None and header.status not in INTERIM:
         plain = _plain_fields(_PLAIN_RESPONSE, header, envelope)
         if plain is not None:

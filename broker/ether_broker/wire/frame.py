@@ -21,6 +21,7 @@ from enum import IntEnum, IntFlag, unique
 from typing import Final, NamedTuple, TypeAlias
 
 from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.status import BY_WORD, Status
 from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
 from ether_broker.errors import IncompatibleVersion, MalformedFrame, PayloadTooLarge
 
@@ -180,7 +181,7 @@ def pack_envelope(
     target: bytes = b"",
     capability: bytes = b"",
     body: bytes = b"",
-    status: int = 0,
+    status: Status | int = 0,
     flags: int = 0,
     deadline: float = 0.0,
     parent: bytes = NO_ID,
@@ -189,12 +190,15 @@ def pack_envelope(
 ) -> bytes:
     """Make the bytes of one envelope; the caller has checked the names' lengths (255 at most).
 
+    The status is a word, or a code that may have none.
+
     Raises:
         PayloadTooLarge: it has more bytes than `limit`.
     """
     envelope = b"".join((
         HEADER.pack(
-            kind, status, flags, len(source), len(target), len(capability), attempt, deadline, request_id, parent
+            kind, BY_WORD[status] if isinstance(status, Status) else status, flags, len(source), len(target), len(capability),
+            attempt, deadline, request_id, parent,
         ),
         source,
         target,

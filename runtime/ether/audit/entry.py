@@ -9,7 +9,7 @@ from ether.audit.brief import brief
 from ether_actors.observers.observer import Observation
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.ids import NO_ID, to_bytes, to_text
-from ether_broker.envelope.status import Status
+from ether_broker.envelope.status import BY_CODE, Status
 from ether_broker.errors import EtherError
 from ether_broker.text import one_line
 from ether_broker.wire.frame import Flag, Kind
@@ -17,7 +17,6 @@ from ether_broker.wire.frame import Flag, Kind
 __all__ = ["AuditEntry"]
 
 _KINDS: Final = {kind.value: kind.name for kind in Kind}
-_STATUSES: Final = {status.value: status for status in Status}
 _IN_ROW: Final = frozenset(
     {"request_id", "status", "from_agent", "to_agent", "capability", "parent", "attempt", "schema_version"}
 )
@@ -46,7 +45,7 @@ class AuditEntry(Observation):
     @property
     def status(self) -> Status | None:
         """The status of a response; None for other kinds."""
-        return _STATUSES.get(self.header.status) if self.header.kind == Kind.RESPONSE else None
+        return BY_CODE.get(self.header.status) if self.header.kind == Kind.RESPONSE else None
 
     @property
     def event_name(self) -> str | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ether.node.connection.sender import SendCall
 from ether_actors.threads.pool import this_thread
 
 __all__ = ["Inline", "may_run_inline"]
+
+
+_SHARE: Final = 8
+"""The part of the recursion limit that the frames of a thread may have is one in so many."""
 
 
 class Inline(NamedTuple):
@@ -26,15 +30,16 @@ def may_run_inline() -> bool:
     """Whether the calling thread may do so.
 
     Not the main thread, in which the handlers of signals run at any point; not within another inline delegation, so that the
-    stack does not grow by them; not in an event loop, in which a handler could not have one of its own; and not where more
-    than half of the stack is in use, as a RecursionError would leave a step of the broker half done.
+    stack does not grow by them; not in an event loop of asyncio, in which a handler could not have one of its own; and not
+    deep in a recursion, as a RecursionError would leave a step of the broker half done. Python 3.11 counts calls of C
+    towards its limit too, and they have no frames here: there may be several for each frame.
     """
     if this_thread.is_inline or threading.get_ident() == threading.main_thread().ident:
         return False
     if (asyncio := sys.modules.get("asyncio")) is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
         return False
     try:
-        sys._getframe(sys.getrecursionlimit() // 2)  # noqa: SLF001  there is no other way to ask
+        sys._getframe(sys.getrecursionlimit() // _SHARE)  # noqa: SLF001  there is no other way to ask
     except ValueError:  # the stack is not so deep
         return True
     return False

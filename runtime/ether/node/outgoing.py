@@ -83,6 +83,7 @@ class OutgoingDelegations:
         """Handles of requests that were under way already."""
         self._looked = 0.0
         self._was_late = False
+        self._is_closed = False
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a delegation; every failure to do so is the handle's outcome, or raised before anything is sent.
@@ -128,7 +129,7 @@ class OutgoingDelegations:
             capability: both names have been checked.
             params: packed.
             timeout: seconds, positive; None takes the bus's default.
-            send: what sends it; None is the sender, as ever.
+            send: what sends it as long as BYE has not been said; None is the sender, as ever.
 
         Raises:
             PayloadTooLarge, Closed: as `delegate`.
@@ -150,8 +151,13 @@ class OutgoingDelegations:
         if first is not handle:
             self._follow(first, handle)
             return handle
+        if self._is_closed:
+            self._end_closed(handle)
+            return handle
+        if send is None or self._sender.last_words:
+            send = self._sender.send
         try:
-            (send or self._sender.send)(envelope, more_follows=more, is_new=True)
+            send(envelope, more_follows=more, is_new=True)
         except errors.MailboxFull as error:
             self._end(handle, Status.REJECTED_OVERLOAD, "link_full", str(error), retry_after=1.0)
         return handle
@@ -165,6 +171,9 @@ class OutgoingDelegations:
         first = self._pending.setdefault(request_id, handle)
         if first is not handle:
             self._follow(first, handle)
+            return handle
+        if self._is_closed:
+            self._end_closed(handle)
             return handle
         try:
             self._sender.send(envelope, more_follows=more, is_new=True)
@@ -204,6 +213,8 @@ class OutgoingDelegations:
                 deadline = now + (_COLLECT if left is None else left)
                 handle = self.resources.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
                 self._pending[request_id] = handle
+                if self._is_closed:
+                    self._end_closed(handle)
             handles.append(handle)
         for envelope in awaiting([handle.key for handle in handles]):
             self._sender.send(envelope)
@@ -269,9 +280,13 @@ class OutgoingDelegations:
                 self._end(handle, Status.TIMEOUT, "deadline", message)
 
     def close(self) -> None:
-        """End what is still waited for."""
+        """End what is still waited for, and what is yet to be."""
+        self._is_closed = True  # first: a thread that notes its handle from now on ends it itself
         for handle in self.pending:
-            self._end(handle, Status.CANCELLED, "closed", "The runtime was closed.")
+            self._end_closed(handle)
+
+    def _end_closed(self, handle: Handle) -> None:
+        self._end(handle, Status.CANCELLED, "closed", "The runtime was closed.")
 
     def _end(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
         if self._pending.get(handle.key) is handle:

@@ -1498,7 +1498,7 @@ def test_progress_for_a_delegator_that_was_lost_before_is_not_held_for_it_by_a_b
     world.pass_time(1.0)
 
     said = [read_header(envelope).status for envelope in world.journal.disk.envelopes]
-    assert said.count(Status.PROGRESS) == 1
+    assert said.count(Status.PROGRESS.code) == 1
     assert a.channel.session
     assert [session.progress_waiting for session in world.supervisor.state.session_table.sessions] == [0]
 
@@ -1518,9 +1518,9 @@ def test_progress_waits_no_longer_for_a_delegator_that_does_not_come_back_or_doe
 
     a.answer(asked.number, Status.PROGRESS)
     world.pass_time(1.0)
-    held = [read_header(envelope).status for envelope in world.journal.disk.envelopes].count(Status.PROGRESS)
+    held = [read_header(envelope).status for envelope in world.journal.disk.envelopes].count(Status.PROGRESS.code)
     world.pass_time(DEFAULT_TIMING.reclaim + 1.0)
-    said = [read_header(envelope).status for envelope in world.journal.disk.envelopes].count(Status.PROGRESS)
+    said = [read_header(envelope).status for envelope in world.journal.disk.envelopes].count(Status.PROGRESS.code)
 
     assert (held, said) == (0, 1)
 

@@ -101,7 +101,7 @@ class Op:
     kind: str
     agent: str = "a"
     count: int = 1
-    status: int = int(Status.COMPLETED)
+    status: int = Status.COMPLETED.code
     flags: int = 0
     is_named: bool = False
     seconds: float = 0.0
@@ -117,7 +117,7 @@ OPS = st.one_of(
     st.builds(Op, st.sampled_from(["shared", "again", "cancel", "sub"]), st.sampled_from(AGENTS)),
     st.builds(
         Op, st.just("answer"), count=st.integers(1, 3),
-        status=st.sampled_from([int(Status.COMPLETED)] * 4 + [int(Status.ACCEPTED), int(Status.PARTIAL)]),
+        status=st.sampled_from([Status.COMPLETED.code] * 4 + [Status.ACCEPTED.code, Status.PARTIAL.code]),
     ),
     st.builds(Op, st.sampled_from(["restarting", "gone", "back", "observe"]), st.sampled_from(AGENTS)),
     st.builds(Op, st.just("time"), seconds=st.sampled_from([0.01, 0.5, 3.0])),
@@ -166,7 +166,7 @@ class Player:
                 self._delegate(f"own.{op.agent}", self._new(), header.target.decode(), parent=header.request_id)
             case "answer":
                 for _ in range(min(op.count, len(self.held))):
-                    header = read_header(self.held[0] if op.status == Status.ACCEPTED else self.held.popleft())
+                    header = read_header(self.held[0] if op.status == Status.ACCEPTED.code else self.held.popleft())
                     self.rig.say(pack_envelope(
                         Kind.RESPONSE, request_id=header.request_id, source=header.target, target=header.source,
                         capability=header.capability, status=op.status, attempt=header.attempt, body=pack({}),

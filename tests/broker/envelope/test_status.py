@@ -22,14 +22,15 @@ TABLE = [
 
 
 def test_the_table_has_every_status():
-    assert [(number, name) for number, name, _, _ in TABLE] == [(item.value, item.name) for item in Status]
+    assert [(number, name) for number, name, _, _ in TABLE] == [(item.code, item.value) for item in Status]
 
 
 @pytest.mark.parametrize(("number", "name", "kind", "word"), TABLE)
 def test_each_status_is_what_the_table_says(number: int, name: str, kind: str, word: str):
-    status = Status(number)
+    status = Status.of_code(number)
 
-    assert status.name == name
+    assert status == status.name == str(status) == f"{status}" == name
+    assert Status(name) is Status(number) is status  # a document may have either
     assert status.is_terminal is (kind != RUNNING)
     assert status.is_rejection is (kind == REFUSED)
     assert status.agent_status is AgentStatus(word)
@@ -41,4 +42,6 @@ def test_a_word_of_spec_1_and_its_status_mean_each_other(word: AgentStatus):
 
 
 def test_a_number_fits_the_status_byte_and_0_is_none():
-    assert all(0 < status < 256 for status in Status)
+    assert all(0 < status.code < 256 for status in Status)
+    with pytest.raises(ValueError, match="0 is no status code"):
+        Status.of_code(0)

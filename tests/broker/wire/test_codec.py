@@ -67,7 +67,7 @@ def test_a_response_arrives_as_it_was_sent(response):
     header = read_header(envelope)
 
     assert read_response(header, envelope) == response
-    assert (header.kind, header.status, header.target) == (Kind.RESPONSE, response.status, b"ann")
+    assert (header.kind, header.status, header.target) == (Kind.RESPONSE, response.status.code, b"ann")
 
 
 @given(strategies.bodies, st.floats(0, 1e6, exclude_min=True))

@@ -123,7 +123,7 @@ class Metrics(Observer):
     def on_response(self, observation: Observation) -> None:
         """Count an outcome, or a sign of life."""
         header = observation.header
-        status = Status(header.status)
+        status = Status.of_code(header.status)
         self._messages["OUTCOME" if status.is_terminal else status.name] += 1
         opened = self._open.get(header.request_id)
         capability = opened.capability.decode(errors="replace") if opened else observation.capability

@@ -21,7 +21,7 @@ from ether_broker.envelope.manifest import SCHEMAS, Capability, Manifest
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
-from ether_broker.envelope.status import Status
+from ether_broker.envelope.status import BY_CODE, Status
 from ether_broker.envelope.views.suggestion import THRESHOLD, SuggestionRecord
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope
 from ether_broker.name_hint import nearest
@@ -333,7 +333,7 @@ def _describe(agent: Registration, now: float, stalled: float) -> dict[str, Any]
 
 
 def _by_name(counts: dict[int, int]) -> dict[str, int]:
-    return {Status(status).name: count for status, count in counts.items()}
+    return {BY_CODE[code].value: count for code, count in counts.items()}
 
 
 def _summary(letter: DeadLetter) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def _summary(letter: DeadLetter) -> dict[str, Any]:
         "node": letter.node,
         "detail": letter.detail[:_DETAIL],
         "kind": Kind(header.kind).name if header.kind in set(Kind) else str(header.kind),
-        "status": Status(header.status).name if header.status in set(Status) else None,
+        "status": BY_CODE[header.status].value if header.status in BY_CODE else None,
         "request_id": to_text(header.request_id),
         "from_agent": header.source.decode(errors="replace"),
         "to_agent": header.target.decode(errors="replace"),

@@ -178,13 +178,13 @@ class Delivery:
 
         `FastPath` does so too, and as `finish` and `send`.
         """
-        state = self._state
+        state, code = self._state, status.code
         if entry is not None:
             agent = entry.agent
             if agent is state.bus:
                 return
-            agent.ended[status] = agent.ended.get(status, 0) + 1
+            agent.ended[code] = agent.ended.get(code, 0) + 1
             if agent.recent is None:
                 agent.recent = deque(maxlen=RECENT)
             agent.recent.append(state.now - entry.opened)
-        state.outcomes[status] = state.outcomes.get(status, 0) + 1
+        state.outcomes[code] = state.outcomes.get(code, 0) + 1

@@ -25,7 +25,7 @@ from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY, Interface
 from ether_broker.envelope.payload import MAX_PAYLOAD
-from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.mailbox import Offer
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import HEADER, Flag, Header, Kind
@@ -35,7 +35,7 @@ __all__ = ["FastPath"]
 _DELEGATION: Final = int(Kind.DELEGATION)  # a member of an Enum costs a look-up each time that it is named
 _RESPONSE: Final = int(Kind.RESPONSE)
 _ROUTED: Final = int(Flag.ROUTED)
-_OUTCOMES: Final = frozenset({int(status) for status in Status} - {*map(int, INTERIM), int(Status.TIMEOUT)})
+_OUTCOMES: Final = frozenset(BY_CODE) - INTERIM - {Status.TIMEOUT.code}
 """What a specialist may end a delegation with."""
 _QUEUED, _SENT, _, _ = State
 _FULL: Final = Offer.FULL

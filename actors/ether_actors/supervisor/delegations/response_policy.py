@@ -13,7 +13,7 @@ from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.names import check_names
-from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, rehead
 
@@ -26,7 +26,7 @@ _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an
 _RESENT: Final = int(Flag.RESENT)
 _ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
 """What only the broker says of an outcome."""
-_STATUSES: Final = {status.value: status for status in Status if status is not Status.TIMEOUT}
+_STATUSES: Final = {code: status for code, status in BY_CODE.items() if status is not Status.TIMEOUT}
 
 
 class ResponsePolicy:
@@ -65,7 +65,7 @@ class ResponsePolicy:
         elif status is None or entry.state is _QUEUED:
             detail = f"status {header.status} for a delegation that is {entry.state.name}"
             self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, detail)
-        elif status in INTERIM:
+        elif header.status in INTERIM:
             self._progress.take(entry, status, envelope)
         elif header.flags & _HANDED_BACK and entry.state is _RUNNING:
             self._state.keep_dead_letter(Reason.ILLEGAL, envelope, session, "handed back after it was started")
@@ -98,7 +98,7 @@ class ResponsePolicy:
 
     def _late(self, session: Session, header: Header, envelope: bytes, status: Status | None) -> None:
         state = self._state
-        if status in INTERIM:
+        if header.status in INTERIM:
             return  # progress that crossed the outcome on its way
         agent = state.registry.get(header.source)
         ended = agent.ended_at_node.get(header.request_id) if agent is not None else None

@@ -205,7 +205,7 @@ class BrokerState:
         error = ErrorInfo(code=JournalUnavailable.code, message=f"The bus {what}. {trouble}", retryable=True)
         status, target = Status.REJECTED_OVERLOAD, header.source
         self.tell(session, header.request_id, status, error, target, retry_after=_RETRY_JOURNAL)
-        self.outcomes[Status.REJECTED_OVERLOAD] = self.outcomes.get(Status.REJECTED_OVERLOAD, 0) + 1
+        self.outcomes[status.code] = self.outcomes.get(status.code, 0) + 1
 
     def tell(
         self, session: Session, request_id: bytes, status: Status, error: ErrorInfo, target: bytes = b"",

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.journal.journal import Removed
 from ether_broker.journal.record import Record
@@ -102,7 +103,7 @@ class JournalReader:
         until: int | None = None,
         agent: str | None = None,
         capability: str | None = None,
-        status: int | Collection[int] | None = None,
+        status: Status | Collection[Status] | None = None,
         kind: int | Collection[int] | None = None,
         after: float | None = None,
         before: float | None = None,
@@ -116,7 +117,7 @@ class JournalReader:
             until: the number after the highest.
             agent: who spoke or was spoken to.
             capability: its name, or with a dot at the end all that begin so.
-            status: of a RESPONSE, one or several; what is no RESPONSE has status 0.
+            status: of a RESPONSE, one or several.
             kind: one or several of `wire.Kind`.
             after: Unix time; what passed then or later.
             before: Unix time; what passed earlier.

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.status import Status
 from ether_broker.journal.sqlite.commit_reader import Rows
 from ether_broker.journal.sqlite.entry_index import describe_all
 from ether_broker.wire.frame import Kind
@@ -35,7 +36,7 @@ _FORGET: Final = 65_536
 
 
 def conditions(
-    *, agent: str | None = None, capability: str | None = None, status: int | Collection[int] | None = None,
+    *, agent: str | None = None, capability: str | None = None, status: Status | Collection[Status] | None = None,
     kind: int | Collection[int] | None = None, **equal: float | bytes | None,
 ) -> dict[str, tuple[Any, ...]]:  # fmt: skip
     """Conditions that all have to hold, as SQL: {term: values}; None is no condition.
@@ -54,7 +55,9 @@ def conditions(
         terms["substr(capability, 1, ?) = ?"] = len(capability), capability
     elif capability is not None:
         terms["capability = ?"] = (capability,)
-    for column, wanted in (("status", status), ("kind", kind)):
+    statuses = (status,) if isinstance(status, Status) else status
+    codes = None if statuses is None else [one.code for one in statuses]
+    for column, wanted in (("status", codes), ("kind", kind)):
         if isinstance(wanted, int):
             terms[f"{column} = ?"] = (int(wanted),)
         elif wanted is not None:

@@ -133,7 +133,7 @@ class Progress:
         if update is None:
             return
         header, envelope = update
-        if header.status != Status.PROGRESS:
+        if header.status != Status.PROGRESS.code:
             return
         self.count += 1
         step = (header.attempt, read_response(header, envelope).data["step"])

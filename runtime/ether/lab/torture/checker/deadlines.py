@@ -36,12 +36,12 @@ def overdue(evidence: Evidence) -> Iterator[Violation]:
             if not message.is_outcome or not deadline:
                 continue
             late = message.at - deadline
-            if late < 0 and message.status == Status.TIMEOUT:
+            if late < 0 and message.status == Status.TIMEOUT.code:
                 yield Violation("early", f"TIMEOUT passed {-late:.3f} s before the deadline", message.id)
             due = max(deadline, accepted[message.id])
             allowed = RULING_WINDOW + evidence.outages.stopped(due, message.at, "broker", "disk")
             if message.at - due > allowed:
-                said = Status(message.status).name
+                said = Status.of_code(message.status)
                 text = f"{said} passed {late:.3f} s after the deadline, {allowed:.3f} s allowed"
                 yield Violation("overdue", text, message.id)
 

@@ -41,7 +41,7 @@ def double(evidence: Evidence) -> Iterator[Violation]:
     for message_log in evidence.message_logs:
         for request_id, found in message_log.outcomes.items():
             if len(found) > 1:
-                said = ", ".join(f"{Status(message.status).name} (number {message.number})" for message in found)
+                said = ", ".join(f"{Status.of_code(message.status)} (number {message.number})" for message in found)
                 yield Violation("double", f"{message_log.source} has several outcomes: {said}", request_id)
     for request_id, endings in evidence.endings.items():
         told = [ending for ending in endings if ending.event == "ok"]
@@ -59,7 +59,7 @@ def uncollected(evidence: Evidence) -> Iterator[Violation]:
         for op in evidence.roots:
             if op.id not in answered and evidence.lives[op.by][-1]:
                 for message in journal.outcomes.get(op.id, ()):
-                    said = f"{Status(message.status).name} (number {message.number})"
+                    said = f"{Status.of_code(message.status)} (number {message.number})"
                     yield Violation("uncollected", f"{journal.source} has {said}, and {op.by} was never told", op.id)
 
 
@@ -70,7 +70,7 @@ def other(evidence: Evidence) -> Iterator[Violation]:
         for request_id, ending in told.items():
             found = message_log.outcomes.get(request_id, ())
             if all(message.more != ending.mark for message in found) and (found or message_log.path is not None):
-                said = Status(found[0].status).name if found else "nothing"
+                said = Status.of_code(found[0].status) if found else "nothing"
                 text = f"the delegator was told {ending.status}, {message_log.source} has {said}"
                 yield Violation("other", text, request_id)
 
