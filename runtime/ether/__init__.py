@@ -21,7 +21,8 @@ from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
-from ether_actors.task.handle import Handle, Stream, as_completed
+from ether_actors.task.completions import Completions, as_completed
+from ether_actors.task.handle import Handle, Stream
 from ether_actors.task.lease import Lease
 from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
@@ -92,7 +93,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     # Agents
     "Agent", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Lease", "Task", "ThreadedAgent", "capability",
     # Delegations
-    "AgentStatus", "Artifact", "Budget", "Capability", "Criticality", "Delegation", "ErrorInfo", "Handle",
+    "AgentStatus", "Artifact", "Budget", "Capability", "Completions", "Criticality", "Delegation", "ErrorInfo", "Handle",
     "Manifest", "OutputContract", "Response", "Status", "Stream", "as_completed", "thaw",
     # Supervision
     "Backoff", "ChildSpec", "Monitor", "Restart", "Strategy", "SupervisorSpec",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ from ether_actors.task.handle import Handle
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
-from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
+from ether_broker.errors import Closed, DuplicateAgent, EtherError, InvalidEndpoint, UsageError
 from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
@@ -57,7 +58,7 @@ _O = TypeVar("_O", bound=Observer)
 
 
 class Runtime:
-    """A bus embedded in this process, or a node of a bus that runs elsewhere; a context manager.
+    """A bus embedded in this process, or a node of a bus that runs elsewhere; a context manager, with `with` or `async with`.
 
         with Runtime(bind="tcp://127.0.0.1:*") as bus:   # a bus of one's own, which others can join
             bus.start(Counter)
@@ -150,6 +151,7 @@ class Runtime:
                 one in `keys`, as on the broker's machine.
 
         Raises:
+            InvalidEndpoint: `url` is empty or no text.
             InvalidKey: `keys` or `server_key` cannot be used.
             UsageError: a `server_key` without `keys`.
             AuthenticationFailed: on opening; broker and node do not accept each other's keys.
@@ -159,6 +161,11 @@ class Runtime:
             MissingExtra, UntrustedBroker, UsageError, EtherError: on opening, with `lan://`; as
                 `ether_broker.discovery.locate`.
         """
+        if not isinstance(url, str) or not url:
+            raise InvalidEndpoint(
+                f"connect takes the address of a bus, such as ipc://NAME or tcp://HOST:PORT, and this is {url!r:.80}. "
+                "A bus of this process alone is Runtime()."
+            )
         if keys is None and server_key is not None:
             raise UsageError("A server_key goes with keys of our own: `ether keys new` makes some.")
         credentials = None if keys is None else _credentials(keys, server_key)
@@ -243,6 +250,27 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:  # fmt: skip
         self.close(0.0 if kind is not None else None)
+
+    async def __aenter__(self) -> Self:
+        """Open it in a thread, so that the event loop goes on; a task that is cancelled meanwhile leaves nothing open."""
+        import asyncio
+
+        opening = asyncio.ensure_future(asyncio.to_thread(self.open))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with contextlib.suppress(EtherError):
+                await opening
+                await asyncio.to_thread(self.close, 0.0)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
+        """Close it in a thread, as `__exit__` does."""
+        import asyncio
+
+        await asyncio.shield(asyncio.to_thread(self.close, 0.0 if kind is not None else None))
 
     @property
     def node(self) -> Node:
@@ -408,7 +436,7 @@ class Runtime:
         some time limits do.
 
         Hold no lock while you call this. If the handler needs the lock, the call never returns; if a `logging.Handler`
-        needs it, the whole bus may stand still. In an event loop of your own it blocks the loop: use `await bus.delegate(…)`.
+        needs it, the whole bus may stand still. In an event loop, use `await bus.delegate(…)`.
 
         Args:
             capability: as of `delegate`.
@@ -417,7 +445,7 @@ class Runtime:
             options: the other keywords of `delegate`.
 
         Raises:
-            UsageError: in an `async def` handler, or in a callback of a handle, which must not wait.
+            UsageError: the calling thread runs an event loop or a callback of a handle, which must not wait.
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
         """
         node, timeout = self._node or self.node, options.get("timeout")
@@ -543,7 +571,9 @@ class Runtime:
     # -- what the bus tells of itself ----------------------------------------------------------------------------
 
     def _tell(self, capability: str, params: dict[str, Any] | None = None, timeout: float = 10.0) -> Any:
-        return self.delegate(capability, params or {}, timeout=timeout).result(timeout + 5.0).unwrap().data
+        handle = self.delegate(capability, params or {}, timeout=timeout)
+        handle.wait(timeout + 5.0)
+        return handle.outcome().unwrap().data
 
     def _list(
         self, capability: str, params: Mapping[str, Any] | None = None, timeout: float = 10.0
@@ -618,7 +648,9 @@ class Runtime:
         """
 
         def part(offset: int) -> Response:
-            return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).result(15.0)
+            handle = self.delegate("ether.dead-letter", {"number": number, "offset": offset})
+            handle.wait(15.0)
+            return handle.outcome()
 
         return DeadLetterView.of(part)
 
@@ -631,7 +663,7 @@ class Runtime:
         """
         letter = self.dead_letter(number)
         handle = self.send(letter.again(self.node.resources.new_id(), timeout))
-        self.delegate("ether.dead-letter", {"number": number, "discard": True}).result(15.0)
+        self.delegate("ether.dead-letter", {"number": number, "discard": True}).wait(15.0)
         return handle
 
 

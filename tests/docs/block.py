@@ -4,6 +4,7 @@ A fence says what happens to its block:
 
     ```python               a script of its own, in a fresh interpreter
     ```python file=app.py   written to app.py for the blocks below; run too if its output follows
+    ```python notebook      a cell of a notebook: `await` stands at its top level, in an event loop that runs
     ```yaml file=bus.yaml   written; any language will do
     ```bash                 each line that starts with `ether` or `python FILE.py`, in one shell for the whole
                             document; `NAME=value` may stand before it, and a last `\\` joins the next line.
@@ -55,6 +56,7 @@ class Block:
     file: str | None = None
     runs: bool = True
     host: str | None = None
+    is_cell: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ def blocks_of(document: Path) -> list[Block]:
 
 def _block(place: str, info: list[str], code: str) -> Block:
     language, *annotations = info or [""]
-    file, runs, host = None, language in _RUN, None
+    file, runs, host, is_cell = None, language in _RUN, None, False
     if language in _MISNAMED:
         raise Failed(f"{place}: say {_MISNAMED[language]}, not {language}: this block would not be run")
     for annotation in annotations:
@@ -92,9 +94,11 @@ def _block(place: str, info: list[str], code: str) -> Block:
             host = value
         elif annotation == "no-run":
             runs = False
+        elif annotation == "notebook" and language == "python":
+            is_cell = True
         else:
-            raise Failed(f"{place}: {annotation!r} is neither no-run, nor file=NAME, nor on=HOST")
-    return Block(place, language, code, file, runs, host)
+            raise Failed(f"{place}: {annotation!r} is neither no-run, notebook, file=NAME, nor on=HOST")
+    return Block(place, language, code, file, runs, host, is_cell)
 
 
 def commands_of(block: Block, folder: Path) -> list[Command]:

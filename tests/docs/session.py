@@ -31,6 +31,11 @@ SHELL: Final = ("bash", "--noprofile", "--norc")
 
 _MARK = "SNIPPETS_DOCUMENT"
 _LINE_SECONDS = 60.0
+_CELL: Final = """
+import ast, asyncio, pathlib, sys, types
+code = compile(pathlib.Path(sys.argv[1]).read_text(), sys.argv[1], "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+asyncio.run(types.FunctionType(code, {"__name__": "__main__"})())
+"""
 _DRAIN_SECONDS = 20.0
 
 
@@ -106,7 +111,10 @@ class Session:
     def _run_script(self, block: Block) -> str:
         name = block.file or f"line_{block.place.rpartition(':')[2]}.py"
         (self.folder / name).write_text(block.code, encoding="utf-8")
-        return self._run_line(block.place, f"python {name}")
+        if not block.is_cell:
+            return self._run_line(block.place, f"python {name}")
+        (self.folder / "cell.py").write_text(_CELL, encoding="utf-8")
+        return self._run_line(block.place, f"python cell.py {name}")
 
     def _run_commands(self, block: Block) -> str:
         outputs = []

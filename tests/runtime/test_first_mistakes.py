@@ -14,6 +14,7 @@ from ether import (
     Budget,
     Cluster,
     EtherError,
+    InvalidEndpoint,
     InvalidEnvelope,
     InvalidManifest,
     InvalidSpec,
@@ -61,12 +62,24 @@ def bus() -> Iterator[TestRuntime]:
         yield bus
 
 
+def test_an_init_does_not_have_to_call_that_of_agent(bus: TestRuntime) -> None:
+    hasty = bus.start(Hasty, price=3)
+
+    assert hasty.name == "hasty"
+    assert bus.agents()[0]["agent"] == "hasty"
+
+
+@pytest.mark.parametrize("url", [None, "", 7, b"ipc://default"])
+def test_a_bus_to_join_has_an_address(url: Any) -> None:
+    with pytest.raises(InvalidEndpoint, match=r"connect takes the address of a bus, such as .* is Runtime\(\)"):
+        Runtime.connect(url)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
         (lambda bus: bus.start("Writer"), UsageError, "is 'Writer'; text is for Cluster and `ether up`."),
         (lambda bus: bus.start(Writer()), UsageError, "as in bus.start(Writer); this is a Writer."),
-        (lambda bus: bus.start(Hasty, price=3), UsageError, "Hasty.__init__ has to call super().__init__() first."),
         (
             lambda bus: bus.observe(Metre),
             UsageError,

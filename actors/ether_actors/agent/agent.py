@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pykka
 from pydantic import ValidationError
@@ -113,7 +113,9 @@ class Agent(pykka.Actor, ComposableAgent):
     _packed_manifest: ClassVar[bytes | None] = None
     _encoded_handlers: ClassVar[dict[bytes, Handler] | None] = None
 
+    actor_urn: str
     actor_inbox: Inbox
+    actor_stopped: threading.Event
     agent_name: str = ""
     """The name on the bus; empty until it is started there."""
 
@@ -122,13 +124,19 @@ class Agent(pykka.Actor, ComposableAgent):
         cls._namespace = _defining_namespace(cls)
         cls._handlers = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
 
-    def __init__(self) -> None:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
+        """Make what the bus needs, so that an `__init__` of a subclass does not have to call that of this class."""
         # As pykka.Actor.__init__, with a flag for its Event and a counter for its uuid4: ten thousand idle agents are
         # half as large, and made in half the time.
-        self.actor_urn: str = f"urn:ether:agent:{next(_numbers)}"
-        self.actor_inbox = Inbox(self.inbox_limit, self.max_concurrency)
-        self.actor_stopped: threading.Event = _Flag()  # type: ignore[assignment]  # pykka sets it and looks at it, and never waits
+        self = super().__new__(cls)
+        self.actor_urn = f"urn:ether:agent:{next(_numbers)}"
+        self.actor_inbox = Inbox(cls.inbox_limit, cls.max_concurrency)
+        self.actor_stopped = _Flag()  # type: ignore[assignment]  # pykka sets it and looks at it, and never waits
         self._actor_ref = pykka.ActorRef(self)
+        return self
+
+    def __init__(self) -> None:
+        """Nothing; `__new__` has made it all."""
 
     @classmethod
     def handlers(cls) -> dict[str, Handler]:

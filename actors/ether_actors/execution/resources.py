@@ -13,6 +13,7 @@ from ether_actors.observers.observer_thread import ObserverThread
 from ether_actors.task.handle import Handle
 from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.latch import Waitable
+from ether_actors.threads.loop_queue import LoopQueue
 from ether_actors.threads.pool import Pool, this_thread
 from ether_broker.clock import Clock
 from ether_broker.envelope.ids import new_id, to_text
@@ -87,6 +88,10 @@ class Resources:
         """
         with this_thread.waits():
             return queue.get(timeout=timeout)
+
+    async def take_in_loop(self, queue: LoopQueue[_T], timeout: float | None) -> _T:
+        """Await the next of a queue; as `take`."""
+        return await queue.get(timeout)
 
     def relieve(self) -> None:
         """Called about every 0.1 s: let what waits for a thread have one; see `Pool.relieve`."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from operator import attrgetter
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ether_actors.threads.latch import Latch, Waitable
+from ether_actors.threads.loop_queue import LoopQueue, call_in
 from ether_broker.encoding.bounded import possible_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from ether_broker.envelope.delegation import Delegation
 
-__all__ = ["Handle", "HandleHost", "Stream", "as_completed"]
+__all__ = ["Handle", "HandleHost", "Stream", "patience_of"]
 
 _MOST_SAID: Final = 1_000
 """Characters of why a response cannot be read."""
@@ -73,6 +72,9 @@ class HandleHost(Protocol):
         Raises:
             Empty: `timeout` seconds were not enough.
         """
+
+    async def take_in_loop(self, queue: LoopQueue[_T], timeout: float | None) -> _T:
+        """As `take`, in an event loop."""
 
 
 class Handle:
@@ -162,22 +164,33 @@ class Handle:
 
         Raises:
             WaitTimeout: no outcome after `timeout` seconds; the delegation continues, and `result` may be called again.
-            UsageError: `timeout` is no number.
+            UsageError: `timeout` is no number; or the calling thread runs an event loop or a callback of a handle, which
+                would stand still: `await` the handle there.
         """
-        patience = None if timeout is None else _patience(timeout)
+        patience = None if timeout is None else patience_of(timeout)
         if not self._done:
-            owner = self._owner
-            owner.check_may_wait()
-            owner.flush()
-            made = self._waiter or Latch()  # not with the lock: any call may run a user's finalizer, which may wait
-            with owner.lock:
-                waiter = self._waiter = self._waiter or made
-            if self._done:
-                waiter.set()
-            if not owner.wait(waiter, patience):
-                msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
-                raise WaitTimeout(msg)
+            self._owner.check_may_wait()
+            self.wait(patience)
         return self.outcome()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait for the outcome, also in a thread that runs an event loop of its own, which stands still meanwhile.
+
+        Raises:
+            WaitTimeout: as `result`.
+        """
+        if self._done:
+            return
+        owner = self._owner
+        owner.flush()
+        made = self._waiter or Latch()  # not with the lock: any call may run a user's finalizer, which may wait
+        with owner.lock:
+            waiter = self._waiter = self._waiter or made
+        if self._done:
+            waiter.set()
+        if not owner.wait(waiter, timeout):
+            msg = f"{self.capability} ({self.id}) had no outcome after {timeout} s; it goes on."
+            raise WaitTimeout(msg)
 
     def outcome(self) -> Response:
         """The outcome; only once `done`."""
@@ -218,7 +231,10 @@ class Handle:
         return Stream(self)
 
     def __await__(self) -> Generator[Any, None, Response]:
-        """Await the outcome in any event loop."""
+        """Await the outcome in any event loop; if the task that awaits it is cancelled, so is the delegation.
+
+        So `asyncio.wait_for` and `asyncio.timeout` end the work too; `asyncio.shield(handle)` lets it go on.
+        """
         import asyncio
 
         if not self._done:
@@ -227,10 +243,14 @@ class Handle:
             future: asyncio.Future[None] = loop.create_future()
 
             def wake(_handle: Handle) -> None:
-                _call_in(loop, lambda: None if future.done() else future.set_result(None))
+                call_in(loop, lambda: None if future.done() else future.set_result(None))
 
             if self._when_done(wake):
-                yield from future.__await__()
+                try:
+                    yield from future.__await__()
+                except asyncio.CancelledError:
+                    self.cancel()
+                    raise
         return self.outcome()
 
     def __repr__(self) -> str:
@@ -334,6 +354,8 @@ class Handle:
 class Stream:
     """The responses of one delegation in order: ACCEPTED, PROGRESS, and last the outcome.
 
+    A task that is cancelled while it awaits the next cancels the delegation, as when it awaits the handle.
+
     Example:
         handle = bus.delegate("text.count", {"text": "two words"})
         assert [response.status.name for response in handle.stream()][-1] == "COMPLETED"
@@ -344,77 +366,42 @@ class Stream:
 
     def __iter__(self) -> Iterator[Response]:
         """Wait for each."""
+        handle, owner = self._handle, self._handle._owner  # noqa: SLF001  a stream is the handle's other half
         queue: SimpleQueue[_Update | None] = SimpleQueue()
-        self._handle.listen(queue.put)
-        while (update := self._next(queue)) is not None:
-            yield self._handle.read(*update)
-        yield self._handle.outcome()
-
-    def _next(self, queue: SimpleQueue[_Update | None]) -> _Update | None:
-        owner = self._handle._owner  # noqa: SLF001  a stream is the handle's other half
         owner.check_may_wait()
-        owner.flush()
-        return owner.take(queue, None)
+        handle.listen(queue.put)
+        while True:
+            owner.check_may_wait()
+            owner.flush()
+            if (update := owner.take(queue, None)) is None:
+                break
+            yield handle.read(*update)
+        yield handle.outcome()
 
     async def __aiter__(self) -> AsyncIterator[Response]:
         """Await each."""
         import asyncio
 
-        queue: asyncio.Queue[_Update | None] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
-        self._handle._owner.flush()  # noqa: SLF001  as above
+        handle, owner = self._handle, self._handle._owner  # noqa: SLF001  as above
+        queue: LoopQueue[_Update | None] = LoopQueue()
+        owner.flush()
+        handle.listen(queue.put)
+        while True:
+            try:
+                update = await owner.take_in_loop(queue, None)
+            except asyncio.CancelledError:
+                handle.cancel()
+                raise
+            if update is None:
+                break
+            yield handle.read(*update)
+        yield handle.outcome()
 
-        def forward(update: _Update | None) -> None:
-            _call_in(loop, lambda: queue.put_nowait(update))
 
-        self._handle.listen(forward)
-        while (update := await queue.get()) is not None:
-            yield self._handle.read(*update)
-        yield self._handle.outcome()
-
-
-def _patience(timeout: object) -> float | None:
+def patience_of(timeout: object) -> float | None:
     """Seconds to wait as the system takes them: no less than 0, and None for longer than any delegation has."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124  NaN
         raise UsageError(f"timeout={timeout!r:.40}: seconds of patience, or None.")
     return None if timeout > LONGEST_TIMEOUT else max(0.0, float(timeout))
-
-
-def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Iterator[Handle]:
-    """Yield the handles as their outcomes come, whichever is first.
-
-    Args:
-        handles: of one runtime or several; a handle that is there twice is yielded once.
-        timeout: seconds to wait for all of them together; None and infinity wait for all outcomes.
-
-    Raises:
-        WaitTimeout: not all ended within `timeout` seconds; the delegations continue.
-        UsageError: `timeout` is no number.
-    """
-    waiting = set(handles)
-    given = _patience(timeout)
-    end = None if given is None else time.monotonic() + given
-    queue: SimpleQueue[Handle] = SimpleQueue()
-    for handle in waiting:
-        owner = handle._owner  # noqa: SLF001  as above
-        owner.check_may_wait()
-        owner.flush()
-        if not handle._when_done(queue.put):  # noqa: SLF001  as above
-            queue.put(handle)
-    while waiting:
-        patience = None if end is None else max(0.0, end - time.monotonic())
-        try:
-            handle = owner.take(queue, patience)
-        except Empty:
-            msg = f"{len(waiting)} delegations had no outcome after {timeout} s; they go on."
-            raise WaitTimeout(msg) from None
-        waiting.discard(handle)
-        yield handle
-
-
-def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
-    """Have a loop call something; not if it was closed meanwhile, where nobody waits any more."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(call)

@@ -5,8 +5,9 @@ delegate, request ──► link.send        deliver ──► Handle ──► 
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_actors.threads.latch import Waitable
+from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker import errors
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
 from ether_broker.envelope.payload import EMPTY, pack
@@ -71,6 +73,7 @@ class OutgoingDelegations:
         self.resources = resources
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.take: Callable[[SimpleQueue[Any], float | None], Any] = resources.take
+        self.take_in_loop: Callable[[LoopQueue[Any], float | None], Coroutine[Any, Any, Any]] = resources.take_in_loop
         self.flush: Callable[[], None] = sender.flush
         self.call: Callable[[Callable[[], object]], None] = sender.link.call
         self._name = name
@@ -236,8 +239,9 @@ class OutgoingDelegations:
         ))  # fmt: skip
 
     def check_may_wait(self) -> None:
-        """Raise UsageError in the thread of the event loop, which would wait for itself."""
-        if self.resources.loop.is_current:
+        """Raise UsageError in a thread that runs an event loop or the link: it would stand still, or wait for itself."""
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
             msg = "This waits in the event loop, which then stands still: `await` the handle instead of `.result()`."
             raise errors.UsageError(msg)
         if self._sender.link.is_receiving_thread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import Callable, Generator
 from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -15,8 +15,9 @@ from ether.testing.inline_loop import InlineLoop
 from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
-from ether_actors.task.handle import Handle, Stream
+from ether_actors.task.handle import Handle
 from ether_actors.threads.latch import Waitable
+from ether_actors.threads.loop_queue import LoopQueue
 from ether_actors.threads.pool import Pool
 from ether_broker.clock import ManualClock
 from ether_broker.envelope.response import Response
@@ -111,34 +112,20 @@ class InlineHandle(Handle):
         """Await the outcome in any event loop."""
         if self.done or self._owner.resources.loop.is_current:
             return (yield from super().__await__())
-        return self.result()
+        self.wait()
+        return self.outcome()
 
-    def result(self, timeout: float | None = None) -> Response:
-        """Run the bus until there is an outcome; see `Handle.result`."""
+    def wait(self, timeout: float | None = None) -> None:
+        """Run the bus until there is an outcome; see `Handle.wait`."""
         clock = self._owner.resources.monotonic
         began = clock()
         try:
-            return super().result(timeout)
+            super().wait(timeout)
         except WaitTimeout as error:
             if timeout is None or clock() > began:  # `Stalled`, or a handler waited
                 raise
             msg = f"{self.capability} ({self.id}) has no outcome, and the clock stands: bus.advance(seconds) moves it."
             raise WaitTimeout(msg) from error
-
-    def stream(self) -> Stream:
-        """Follow it; see `Handle.stream`."""
-        return _InlineStream(self)
-
-
-class _InlineStream(Stream):
-    async def __aiter__(self) -> AsyncIterator[Response]:
-        if self._handle._owner.resources.loop.is_current:  # type: ignore[attr-defined]  # noqa: SLF001  its other half
-            async for response in super().__aiter__():
-                yield response
-        else:
-            for response in self:
-                yield response
-                await asyncio.sleep(0)
 
 
 class InlineResources(Resources):
@@ -175,6 +162,15 @@ class InlineResources(Resources):
         """
         if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
             raise Empty
+        return queue.get_nowait()
+
+    async def take_in_loop(self, queue: LoopQueue[_T], timeout: float | None) -> _T:
+        """As `take`; in the bus's own event loop, whatever runs there moves on by itself."""
+        if self.loop.is_current:
+            return await queue.get(timeout)
+        if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
+            raise Empty
+        await asyncio.sleep(0)
         return queue.get_nowait()
 
 

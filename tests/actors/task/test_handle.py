@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from ether_actors.task.handle import _LEAVES, Handle, as_completed
+from ether_actors.task.completions import as_completed
+from ether_actors.task.handle import _LEAVES, Handle
+from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
@@ -54,6 +56,9 @@ class Owner:
 
     def take(self, queue: SimpleQueue[Any], timeout: float | None) -> Any:
         return queue.get(timeout=PATIENCE if timeout is None else timeout)
+
+    async def take_in_loop(self, queue: LoopQueue[Any], timeout: float | None) -> Any:
+        return await queue.get(PATIENCE if timeout is None else timeout)
 
 
 def handle(owner: Owner | None = None, number: int = 1) -> Handle:

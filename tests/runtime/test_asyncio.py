@@ -1,0 +1,165 @@
+"""The runtime in an event loop of its user's: opened, awaited, followed, cancelled, and never blocked unsaid."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from ether import Agent, Runtime, Status, Task, UsageError, WaitTimeout, as_completed, capability
+from ether.testing import TestRuntime
+from tests.support import wait_until
+
+PATIENCE = 20.0
+
+
+class Worker(Agent):
+    max_concurrency = 50
+
+    @capability("work.echo")
+    def echo(self, n: int) -> int:
+        return n
+
+    @capability("work.wait")
+    async def wait(self) -> None:
+        await asyncio.sleep(3 * PATIENCE)
+
+    @capability("work.steps")
+    async def steps(self, task: Task) -> int:
+        for step in range(3):
+            task.progress(step / 3)
+        return 3
+
+
+@asynccontextmanager
+async def opened(kind: str, tmp_path: Any) -> AsyncIterator[Runtime]:
+    """A runtime of each kind, with its worker."""
+    if kind == "double":
+        with TestRuntime() as double:
+            double.start(Worker)
+            yield double
+        return
+    async with Runtime(drain=0.0, bind=f"ipc://{tmp_path}/bus" if kind == "joined" else None) as bus:
+        bus.start(Worker)
+        if kind == "embedded":
+            yield bus
+            return
+        async with Runtime.connect(bus.url, drain=0.0) as other:
+            yield other
+
+
+KINDS = pytest.mark.parametrize("kind", ["embedded", "joined", "double"])
+REAL = pytest.mark.parametrize("kind", ["embedded", "joined"])
+
+
+@KINDS
+def test_it_is_awaited_followed_and_collected(kind: str, tmp_path: Any) -> None:
+    async def main() -> None:
+        async with opened(kind, tmp_path) as bus:
+            assert (await bus.delegate("work.echo", {"n": 1})).data == 1
+            several = await asyncio.gather(*(bus.delegate("work.echo", {"n": n}) for n in range(5)))
+            assert [response.data for response in several] == list(range(5))
+            said = [response.status async for response in bus.delegate("work.steps").stream()]
+            assert said == [Status.ACCEPTED, *[Status.PROGRESS] * 3, Status.COMPLETED] or said[-1] is Status.COMPLETED
+            handles = [bus.delegate("work.echo", {"n": n}) for n in range(20)]
+            found = [handle.outcome().data async for handle in as_completed([*handles, handles[0]], PATIENCE)]
+            assert sorted(found) == list(range(20))
+            assert [handle async for handle in as_completed([])] == []
+
+    asyncio.run(main())
+
+
+@REAL
+def test_a_task_that_is_cancelled_cancels_what_it_awaits_or_follows(kind: str, tmp_path: Any) -> None:
+    async def follow(handle: Any) -> None:
+        async for _ in handle.stream():
+            pass
+
+    async def main() -> None:
+        async with opened(kind, tmp_path) as bus:
+            for wait in (lambda handle: handle, follow):
+                handle = bus.delegate("work.wait")
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(wait(handle), 0.05)
+                assert (await asyncio.wait_for(handle, PATIENCE)).status is Status.CANCELLED
+
+            kept = bus.delegate("work.wait")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(kept), 0.05)
+            with pytest.raises(WaitTimeout, match=r"1 delegations had no outcome after 0\.05 s"):
+                [handle async for handle in as_completed([kept], 0.05)]
+            assert not kept.done
+
+    asyncio.run(main())
+
+
+@REAL
+def test_a_call_that_would_block_the_loop_is_refused_and_says_what_to_do(kind: str, tmp_path: Any) -> None:
+    async def main() -> None:
+        async with opened(kind, tmp_path) as bus:
+            kept = bus.delegate("work.wait")
+            for block in (
+                kept.result, lambda: bus.ask("work.echo", {"n": 1}), lambda: next(iter(kept.stream())),
+                lambda: next(iter(as_completed([kept]))),
+            ):  # fmt: skip
+                with pytest.raises(UsageError, match=r"`await` the handle instead of `.result\(\)`"):
+                    block()
+            assert not kept.done
+            done = bus.delegate("work.echo", {"n": 7})
+            await done
+            assert done.result().data == 7  # which waits for nothing
+            assert [agent["agent"] for agent in bus.agents()] == ["worker"]  # answered by the bus at once
+            assert await asyncio.to_thread(lambda: bus.delegate("work.echo", {"n": 8}).result(PATIENCE).data) == 8
+
+    asyncio.run(main())
+
+
+def test_the_double_refuses_it_too() -> None:
+    async def main() -> None:
+        with TestRuntime() as bus:
+            bus.start(Worker)
+            handle = bus.delegate("work.echo", {"n": 1})
+            with pytest.raises(UsageError, match="`await` the handle"):
+                handle.result()
+            assert (await handle).data == 1
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_while_it_opens_leaves_nothing_open(tmp_path: Any) -> None:
+    async def main() -> None:
+        before = threading.active_count()
+        opening = asyncio.create_task(Runtime(bind=f"ipc://{tmp_path}/bus").__aenter__())
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await asyncio.to_thread(wait_until, lambda: threading.active_count() <= before + 2, PATIENCE)  # asyncio's own
+        assert not (tmp_path / "bus").exists()
+
+    asyncio.run(main())
+
+
+def test_what_keeps_it_from_opening_is_raised() -> None:
+    async def main() -> None:
+        async with Runtime() as bus:
+            with pytest.raises(UsageError, match="open already"):
+                async with bus:
+                    pass
+
+    asyncio.run(main())
+
+
+def test_an_error_within_it_does_not_wait_for_work() -> None:
+    async def main() -> None:
+        async with Runtime(drain=3 * PATIENCE) as bus:
+            bus.start(Worker)
+            bus.delegate("work.wait")
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        asyncio.run(asyncio.wait_for(main(), PATIENCE))
