@@ -10,12 +10,12 @@ _NAMES: Final = {
     "ether": """
         AccessDenied AddressInUse Advert Agent AgentCrash AgentRef AgentSpec AgentStatus Artifact
         ArtifactMismatch AsyncAgent AuthenticationFailed Backoff BrokerUnavailable Budget BudgetAccount
-        BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec ComposableAgent Criticality
+        BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec Completions ComposableAgent Criticality
         Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Failed Forbidden Handle
         IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest
         InvalidSpec Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest MissingExtra Monitor
         NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
-        PayloadTooLarge ProcessFailed Rejected Response Restart Runtime Status Strategy Stream
+        PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Status Strategy Stream
         SupervisorSpec Task ThreadedAgent TimedOut Timing TooManyLeases Unavailable Unfinished UnknownAgent
         UnknownDeadLetter Unserialisable UntrustedBroker UsageError WaitTimeout __version__ as_completed
         capability discover thaw

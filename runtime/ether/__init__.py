@@ -24,6 +24,7 @@ from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.completions import Completions, as_completed
 from ether_actors.task.handle import Handle, Stream
 from ether_actors.task.lease import Lease
+from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.artifact import Artifact
@@ -81,7 +82,8 @@ from ether_broker.timing import Timing
 if TYPE_CHECKING:
     from ether.cluster.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec
     from ether.errors import ProcessFailed
-    from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+    from ether_actors.backoff import Backoff
+    from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
     from ether_broker.discovery.advert import Advert
     from ether_broker.discovery.browser import discover
 
@@ -94,7 +96,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Agent", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Lease", "Task", "ThreadedAgent", "capability",
     # Delegations
     "AgentStatus", "Artifact", "Budget", "Capability", "Completions", "Criticality", "Delegation", "ErrorInfo", "Handle",
-    "Manifest", "OutputContract", "Response", "Status", "Stream", "as_completed", "thaw",
+    "Manifest", "OutputContract", "Response", "Retry", "Status", "Stream", "as_completed", "thaw",
     # Supervision
     "Backoff", "ChildSpec", "Monitor", "Restart", "Strategy", "SupervisorSpec",
     # Observers
@@ -114,9 +116,8 @@ _LATER = {
     **dict.fromkeys(("AgentSpec", "Cluster", "ClusterSpec", "NodeSpec"), "ether.cluster"),
     "ProcessFailed": "ether.errors",
     "discover": "ether_broker.discovery.browser",
-    **dict.fromkeys(
-        ("Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.restarts.supervisor_spec"
-    ),
+    "Backoff": "ether_actors.backoff",
+    **dict.fromkeys(("ChildSpec", "Restart", "Strategy", "SupervisorSpec"), "ether_actors.restarts.supervisor_spec"),
 }
 """Names that are imported when first used: not everybody starts processes or supervision trees, or has a network."""
 

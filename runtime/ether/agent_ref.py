@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Unpack
 
 from ether_actors.task.handle import Handle
-from ether_broker.envelope.fields import DelegateArguments
+from ether_actors.task.retry import DelegateOptions
 from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 
@@ -17,12 +17,12 @@ class Bus(Protocol):
     """The interface of the runtime that a reference belongs to."""
 
     def delegate(
-        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
+        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateOptions]
     ) -> Handle:
         """Delegate work."""
 
     def ask(
-        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
+        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateOptions]
     ) -> Response:
         """Delegate work and wait for its outcome."""
 
@@ -46,7 +46,7 @@ class AgentRef:
         """Its name on the bus."""
         self._runtime = runtime
 
-    def delegate(self, capability: str, params: Any = None, **options: Unpack[DelegateArguments]) -> Handle:
+    def delegate(self, capability: str, params: Any = None, **options: Unpack[DelegateOptions]) -> Handle:
         """Delegate to this very agent; as `Runtime.delegate`.
 
         Raises:
@@ -55,7 +55,7 @@ class AgentRef:
         self._check_names_nobody(options)
         return self._runtime.delegate(capability, params, to=self.name, **options)
 
-    def ask(self, capability: str, params: Any = None, **options: Unpack[DelegateArguments]) -> Response:
+    def ask(self, capability: str, params: Any = None, **options: Unpack[DelegateOptions]) -> Response:
         """Delegate to this very agent and wait for the outcome; as `Runtime.ask`.
 
         Raises:

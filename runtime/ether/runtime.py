@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
@@ -19,6 +20,7 @@ from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
+from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from ether.node.node import Node
     from ether_actors.agent.composable import ComposableAgent
     from ether_actors.restarts.supervisor_spec import SupervisorSpec
-    from ether_broker.envelope.fields import DelegateArguments, DelegationFields
+    from ether_broker.envelope.fields import DelegationFields
     from ether_broker.envelope.response import Response
     from ether_broker.envelope.views.suggestion import SuggestionRecord
     from ether_broker.security.access_list import Access
@@ -380,6 +382,7 @@ class Runtime:
         budget: Budget | None = None,
         objective: str = "",
         context: Any = None,
+        retry: Retry | None = None,
         **fields: Unpack[DelegationFields],
     ) -> Handle:
         """Delegate work; exactly one outcome comes of it (G1).
@@ -392,6 +395,7 @@ class Runtime:
             budget: the limits of what the work may use.
             objective: the objective as text.
             context: the context slice; its digest is sealed into the delegation.
+            retry: what outcomes are tried again; each attempt is a delegation of its own, within the same timeout.
             fields: the keywords of `DelegationFields`, such as `permissions`, or the `request_id` of a request that is
                 sent again.
 
@@ -402,6 +406,14 @@ class Runtime:
         """
         node = self._node or self.node  # which says that it is closed
         packed = pack(params, where="params", bounded=True)
+        if retry is not None:
+            again = partial(
+                self.delegate, capability, Payload(packed), to=to, budget=budget, objective=objective, context=context
+            )
+            return node.outgoing.retry(
+                check_retry(retry), lambda timeout, **own: again(timeout=timeout, **{**fields, **own}),
+                budget.max_time_sec if timeout is None and budget is not None else timeout,
+            )  # fmt: skip
         is_plain = (
             budget is None and context is None and not objective and not fields and _is_plain(capability, to, timeout)
         )
@@ -419,7 +431,7 @@ class Runtime:
         return self.send(delegation)
 
     def ask(
-        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateArguments]
+        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateOptions]
     ) -> Response:  # fmt: skip
         """Delegate and wait for the outcome; where it can, the calling thread runs the handler, as in a call.
 

@@ -89,7 +89,7 @@ def test_python_runs_a_file_that_the_document_wrote(follow: Follow) -> None:
 
 
 def test_an_unknown_annotation_is_told(follow: Follow) -> None:
-    with pytest.raises(Failed, match=r"page\.md:1: 'norun' is neither no-run, nor file=NAME, nor on=HOST"):
+    with pytest.raises(Failed, match=r"page\.md:1: 'norun' is neither no-run, notebook, file=NAME, nor on=HOST"):
         follow("'''python norun\n'''")
 
 

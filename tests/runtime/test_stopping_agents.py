@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ether import Agent, ChildSpec, Runtime, SupervisorSpec, capability
-from ether_actors.restarts.supervisor_spec import Backoff
+from ether_actors.backoff import Backoff
 from ether_broker.errors import UnknownAgent
 from tests.support import wait_until
 

@@ -15,15 +15,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from ether_actors.backoff import Backoff, check_number
 from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest
 
-if TYPE_CHECKING:
-    from random import Random
-
-__all__ = ["Backoff", "ChildSpec", "Restart", "Strategy", "SupervisorSpec"]
+__all__ = ["ChildSpec", "Restart", "Strategy", "SupervisorSpec"]
 
 
 @unique
@@ -71,64 +69,6 @@ class Strategy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
-    """The delays between the restarts of a child that keeps failing; our addition to OTP.
-
-    The first restart after a quiet time is immediate, as in OTP: most crashes do not repeat. Each further one is
-    delayed by `initial`, `initial * factor`, `initial * factor²` … up to `maximum`. A quiet time is one `period` of the
-    supervisor without an end of the child.
-
-    Delayed restarts also count in the supervisor's `intensity`. If fewer than `intensity` restarts fit into `period`
-    with these delays, one child alone never exceeds it, and is restarted without limit, every `maximum` seconds.
-
-    Example:
-        from random import Random
-
-        backoff = Backoff(initial=0.5, factor=2.0, maximum=60.0, jitter=0.0)
-        assert [backoff.delay(attempt, Random()) for attempt in (1, 2, 3, 4)] == [0.0, 0.5, 1.0, 2.0]
-
-    Raises:
-        InvalidSpec: a value is out of its range.
-    """
-
-    initial: float = 0.1
-    """Seconds before the second restart; 0 restarts always at once."""
-    factor: float = 2.0
-    """What each further delay is multiplied by, at least 1."""
-    maximum: float = 30.0
-    """Seconds that no delay passes, at least `initial`."""
-    jitter: float = 0.1
-    """The part of a delay, 0 to 1, that chance may take away, so that children that fell together do not all
-    come back in the same moment. It only shortens: `maximum` holds."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        _check_number("Backoff", "initial", self.initial, "seconds, 0 or more", lambda v: 0 <= v < math.inf)
-        _check_number("Backoff", "factor", self.factor, "a finite number of at least 1", lambda v: 1 <= v < math.inf)
-        wanted = f"seconds, at least `initial` ({self.initial:g})"
-        _check_number("Backoff", "maximum", self.maximum, wanted, lambda v: self.initial <= v < math.inf)
-        _check_number("Backoff", "jitter", self.jitter, "a number from 0 to 1", lambda v: 0 <= v <= 1)
-
-    def delay(self, attempt: int, random: Random) -> float:
-        """Say how long to wait before a restart.
-
-        Args:
-            attempt: 1 for the first restart since the last quiet time.
-            random: where the jitter comes from; one number is drawn, and none for the first restart.
-
-        Returns:
-            Seconds in [0, maximum]; exactly 0 for the first attempt.
-        """
-        if attempt <= 1:
-            return 0.0
-        try:
-            full = min(self.maximum, self.initial * self.factor ** (attempt - 2))
-        except OverflowError:  # past about 1e308, long after any maximum
-            full = self.maximum if self.initial else 0.0
-        return full * (1.0 - self.jitter * random.random())
-
-
-@dataclass(frozen=True, slots=True)
 class ChildSpec:
     """The specification of an agent that a supervisor keeps running, as OTP's child spec.
 
@@ -159,7 +99,7 @@ class ChildSpec:
         """Check, and turn words and lists from a file into what the fields promise."""
         _check_id("A child", self.id)
         _check_start(self.id, self.start)
-        _check_number(f"Child {self.id!r}", "shutdown", self.shutdown, "seconds, 0 or more", lambda v: v >= 0)
+        check_number(f"Child {self.id!r}", "shutdown", self.shutdown, "seconds, 0 or more", lambda v: v >= 0)
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "kwargs", dict(self.kwargs))
         object.__setattr__(self, "restart", Restart(self.restart))
@@ -200,8 +140,8 @@ class SupervisorSpec:
         _check_id("A supervisor", self.id)
         where = f"Supervisor {self.id!r}"
         wanted = "a whole number of restarts, 0 or more"
-        _check_number(where, "intensity", self.intensity, wanted, lambda v: isinstance(v, int) and v >= 0)
-        _check_number(where, "period", self.period, "seconds above 0", lambda v: 0 < v < math.inf)
+        check_number(where, "intensity", self.intensity, wanted, lambda v: isinstance(v, int) and v >= 0)
+        check_number(where, "period", self.period, "seconds above 0", lambda v: 0 < v < math.inf)
         object.__setattr__(self, "strategy", Strategy(self.strategy))
         object.__setattr__(self, "restart", Restart(self.restart))
         object.__setattr__(self, "children", tuple(self.children))
@@ -236,12 +176,6 @@ def _check_start(id_: str, start: object) -> None:
     elif callable(start):
         return
     raise InvalidSpec(f"Child {id_!r}: start is {start!r}; give an agent class, a callable or 'module:Class'.")
-
-
-def _check_number(where: str, name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
-    if isinstance(value, int | float) and fits(value):
-        return
-    raise InvalidSpec(f"{where}: {name} is {value!r}; give {wanted}.")
 
 
 def _refuse_name(kind: type[Enum], value: object) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from queue import SimpleQueue
@@ -50,6 +50,10 @@ class HandleHost(Protocol):
     @property
     def lock(self) -> AbstractContextManager[bool, None]:
         """One that its holder may take again."""
+
+    @property
+    def earlier(self) -> Sequence[Response]:
+        """The outcomes of the attempts before the last, where there is a retry policy."""
 
     def cancel(self, handle: Handle) -> None:
         """Ask the supervisor to cancel the delegation."""
@@ -145,6 +149,11 @@ class Handle:
     def id(self) -> str:
         """The same as `request_id`."""
         return to_text(self.key)
+
+    @property
+    def earlier(self) -> tuple[Response, ...]:
+        """With a retry policy, the outcomes of the attempts before the last; `request_id` is that of the last."""
+        return tuple(self._owner.earlier)
 
     @property
     def source(self) -> str:
@@ -335,6 +344,14 @@ class Handle:
     def share(self, other: Handle) -> None:
         """Give another handle of the same request the outcome of this one; only once `done`."""
         other.deliver(self._header, self._envelope, self._response if self._header is None else None)
+
+    def twin(self, owner: HandleHost, deadline: float) -> Handle:
+        """Another handle of the same delegation, for another owner."""
+        return type(self)(owner, self.key, self._source, self._capability, self._sent, deadline, self.external_id)
+
+    def stand_for(self, other: Handle) -> None:
+        """Be a handle of another delegation from now on."""
+        self.key, self._sent, self._delegation = other.key, other._sent, None
 
     def listen(self, listener: Callable[[_Update | None], None]) -> None:
         """Call `listener` with each update so far and to come, and with None at the end."""

@@ -6,13 +6,15 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from ether_actors.task.amount import is_amount
 from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.lease import Lease, resource_of
 from ether_actors.task.permissions import narrowed
+from ether_actors.task.retry import Retry, check_retry
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import Response
@@ -41,6 +43,9 @@ class TaskServices(Protocol):
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a sub-delegation; `deadline` is in seconds by the node's monotonic clock."""
+
+    def retry(self, policy: Retry, attempt: Callable[..., Handle], timeout: float | None) -> Handle:
+        """Delegate by a retry policy: `attempt(timeout, …)` makes an attempt, and `timeout` seconds are for all of them."""
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
@@ -222,6 +227,7 @@ class Task:
         budget: Budget | None = None,
         objective: str = "",
         context: Any = None,
+        retry: Retry | None = None,
         **fields: Unpack[DelegationFields],
     ) -> Handle:
         """Delegate a part of the work; the deadline and the budget are never more than what is left of this task's.
@@ -238,6 +244,7 @@ class Task:
                 `part = task.budget.part(4)` once, before the first, and give it to each.
             objective: the aim in words.
             context: the context slice.
+            retry: what outcomes are tried again, within the same timeout; each attempt takes its part of the budget.
             fields: the keywords of `DelegationFields`. Permissions are never more than this task's: of each, the lesser
                 value of the two counts (False, the smaller number, what stands in both lists).
 
@@ -251,6 +258,15 @@ class Task:
         services = self._open_services("delegate")
         if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
+        if retry is not None:
+            again = partial(
+                self.delegate, capability, params, to=to, budget=budget, objective=objective, context=context
+            )
+            left = None if self.deadline is None else self.remaining
+            limit = left if timeout is None else timeout if left is None else min(timeout, left)
+            return services.retry(
+                check_retry(retry), lambda timeout, **own: again(timeout=timeout, **{**fields, **own}), limit
+            )
         self._check_permission("can_delegate", "delegate")
         check_keywords(fields)
         if fields.get("parent", self.request_id) != self.request_id:

@@ -52,7 +52,7 @@ class DelegateArguments(DelegationFields, total=False):
     context: Any
 
 
-_KEYWORDS: Final = ("to", *DelegateArguments.__annotations__)
+_KEYWORDS: Final = ("to", "retry", *DelegateArguments.__annotations__)
 
 
 _LISTED: Final = ", ".join(sorted(_KEYWORDS))

@@ -17,7 +17,8 @@ from types import UnionType
 from typing import Any, Final, NamedTuple
 
 from ether_actors.agent.agent import default_name, free_names
-from ether_actors.restarts.supervisor_spec import Backoff, Restart
+from ether_actors.backoff import Backoff
+from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal

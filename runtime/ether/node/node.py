@@ -85,7 +85,9 @@ class Node:
         self._control_calls = ControlCalls(sender, resources, session_state)
         self.subscriptions: Subscriptions = Subscriptions(sender, self._control_calls, resources)
         """Its observers and monitors."""
-        self.outgoing: OutgoingDelegations = OutgoingDelegations(name, sender, resources, session_state, broker_clock)
+        self.outgoing: OutgoingDelegations = OutgoingDelegations(
+            name, sender, resources, session_state, broker_clock, self._timers.add
+        )
         """What it asks of others."""
         responder = Responder(
             sender, self.outgoing, resources, session_state, broker_clock,

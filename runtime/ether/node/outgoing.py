@@ -14,8 +14,10 @@ from typing import Any, Final
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
+from ether.node.retried_delegation import Attempt, RetriedDelegation
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
+from ether_actors.task.retry import Retry
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker import errors
@@ -64,11 +66,16 @@ class OutgoingDelegations:
         resources: what the node runs on.
         session_state: with the broker.
         broker_clock: by which deadlines travel.
+        call_at: calls something in the pool at a time by the node's clock.
     """
 
-    def __init__(
-        self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock
+    earlier: Final = ()
+
+    def __init__(  # noqa: PLR0917  the parts of a node
+        self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock,
+        call_at: Callable[[float, Callable[[], None]], None],
     ) -> None:  # fmt: skip
+        self.call_at: Callable[[float, Callable[[], None]], None] = call_at
         self.lock: threading.RLock = threading.RLock()  # a handle that follows another takes it while the other has it
         self.resources = resources
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
@@ -87,6 +94,33 @@ class OutgoingDelegations:
         self._looked = 0.0
         self._was_late = False
         self._is_closed = False
+        self._retried: set[RetriedDelegation] = set()
+        self.forget: Callable[[RetriedDelegation], None] = self._retried.discard
+
+    @property
+    def name(self) -> str:
+        """The node's, in which plain code delegates."""
+        return self._name
+
+    @property
+    def default_timeout(self) -> float:
+        """Seconds that a delegation has when nothing else is said."""
+        return self._session_state.default_timeout
+
+    def retry(self, policy: Retry, attempt: Attempt, timeout: float | None) -> Handle:
+        """Delegate by a retry policy.
+
+        Args:
+            policy: says which outcomes are tried again.
+            attempt: makes an attempt, with fields of its own.
+            timeout: seconds for all of them together; None is as of `delegate`.
+
+        Raises:
+            EtherError: as `attempt`, for the first.
+        """
+        retried = RetriedDelegation(self, policy, attempt, timeout)
+        self._retried.add(retried)
+        return retried.begin()
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a delegation; every failure to do so is the handle's outcome, or raised before anything is sent.
@@ -288,6 +322,8 @@ class OutgoingDelegations:
         self._is_closed = True  # first: a thread that notes its handle from now on ends it itself
         for handle in self.pending:
             self._end_closed(handle)
+        for retried in list(self._retried):
+            retried.close()
 
     def _end_closed(self, handle: Handle) -> None:
         self._end(handle, Status.CANCELLED, "closed", "The runtime was closed.")

@@ -16,6 +16,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
+from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
@@ -56,6 +57,7 @@ class Responder:
     ) -> None:  # fmt: skip
         self.loop: EventLoop = resources.loop
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
+        self.retry: Callable[[Retry, Callable[..., Handle], float | None], Handle] = outgoing.retry
         self.flush: Callable[[], None] = sender.flush
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.monotonic: Callable[[], float] = resources.monotonic

@@ -29,6 +29,7 @@ from ether.errors import ProcessFailed
 from ether.process.child import Process, describe_exit
 from ether.process.output_reader import OutputReader
 from ether.process.start_failure import error_of, unexplained
+from ether_actors.backoff import Backoff
 from ether_actors.restarts.events import (
     Add,
     ChildExited,
@@ -50,7 +51,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker import errors
 from ether_broker.errors import EtherError

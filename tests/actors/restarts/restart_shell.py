@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+from ether_actors.backoff import Backoff
 from ether_actors.restarts.events import (
     Add,
     ChildExited,
@@ -28,7 +29,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 
 STEADY = Backoff(jitter=0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ether_actors.restarts.supervisor_spec import Backoff, Strategy, SupervisorSpec
+from ether_actors.backoff import Backoff
+from ether_actors.restarts.supervisor_spec import Strategy, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from tests.actors.restarts.restart_shell import children, running, supervisor, waiting
 

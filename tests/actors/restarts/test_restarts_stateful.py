@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ether_actors.backoff import Backoff
 from ether_actors.restarts.events import (
     ChildExited,
     ChildPath,
@@ -16,7 +17,7 @@ from ether_actors.restarts.events import (
     Exit,
     TimerFired,
 )
-from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from tests.actors.restarts.restart_shell import AT_ONCE, child, running
 from tests.actors.restarts.restart_world import World
 

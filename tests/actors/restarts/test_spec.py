@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether_actors.restarts.supervisor_spec import Backoff, ChildSpec, Restart, Strategy, SupervisorSpec
+from ether_actors.backoff import Backoff
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
 from ether_broker.errors import EtherError, InvalidSpec
 
 

@@ -14,7 +14,8 @@ from ether.cluster import Cluster
 from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from ether.cluster.node_main import ESCALATED
 from ether.errors import ProcessFailed
-from ether_actors.restarts.supervisor_spec import Backoff, Restart
+from ether_actors.backoff import Backoff
+from ether_actors.restarts.supervisor_spec import Restart
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.errors import EtherError
 from tests.support import process_is_alive, wait_until

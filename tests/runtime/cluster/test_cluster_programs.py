@@ -18,7 +18,7 @@ from tests.support import process_is_alive, wait_until
 
 UP = """
 import sys
-from ether_actors.restarts.supervisor_spec import Backoff
+from ether_actors.backoff import Backoff
 from ether.cluster import AgentSpec, ClusterSpec, up
 spec = ClusterSpec.of(
     int(sys.argv[2]), [sys.argv[3]], bind=sys.argv[1], drain=float(sys.argv[4]), intensity=1, backoff=Backoff(0.0)

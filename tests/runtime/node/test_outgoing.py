@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ether.node.outgoing import OutgoingDelegations
+from ether_actors.execution.timers import Timers
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.status import Status
@@ -22,11 +23,12 @@ class Silence:
     def __init__(self) -> None:
         self.now = START
         resources: Any = SimpleNamespace(
-            wait=None, take=None, handle_type=Handle, make_id=lambda: bytes(16), monotonic=lambda: self.now, wall=lambda: 0.0
+            wait=None, take=None, take_in_loop=None, handle_type=Handle, make_id=lambda: bytes(16),
+            monotonic=lambda: self.now, wall=lambda: 0.0,
         )  # fmt: skip
         link = SimpleNamespace(call=lambda call: call())
         sender: Any = SimpleNamespace(
-            link=link, flush=lambda: None, send=lambda _envelope, *, more_follows, is_new: None
+            link=link, last_words=[], flush=lambda: None, send=lambda _envelope, *, more_follows, is_new: None
         )
         session_state: Any = SimpleNamespace(
             is_draining=False,
@@ -38,7 +40,9 @@ class Silence:
             is_heard=lambda _now: True,
         )
         self.session_state = session_state
-        self.outgoing = OutgoingDelegations("d", sender, resources, session_state, SimpleNamespace(offset=0.0))  # type: ignore[arg-type]  # as much of it as is used
+        self.outgoing = OutgoingDelegations(
+            "d", sender, resources, session_state, SimpleNamespace(offset=0.0), Timers().add
+        )  # type: ignore[arg-type]  # as much of it as is used
 
     def beat_until(self, end: float) -> None:
         """Look for what is overdue each second."""

@@ -10,7 +10,7 @@ import pytest
 from ether import Closed, InvalidSpec, Unserialisable
 from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
-from ether_actors.restarts.supervisor_spec import Backoff
+from ether_actors.backoff import Backoff
 from ether_actors.restarts.tree import Lifecycle
 from tests.support import REPOSITORY, process_is_alive, wait_until
 

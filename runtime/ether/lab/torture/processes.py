@@ -24,7 +24,7 @@ from ether.lab.torture.disk import Disk
 from ether.lab.torture.fault_plan import BROKER, delegator_names, node_names, observer_names
 from ether.lab.torture.settings import TortureSettings
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
-from ether_actors.restarts.supervisor_spec import Backoff
+from ether_actors.backoff import Backoff
 
 __all__ = ["JOURNAL", "Processes"]
 

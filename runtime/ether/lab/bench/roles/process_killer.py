@@ -12,7 +12,7 @@ from ether.cluster.cluster import Cluster
 from ether.lab.harness.role import Info, Role
 from ether.lab.harness.workload import OPAQUE, Holder, body_of, capability_of
 from ether.runtime import Runtime
-from ether_actors.restarts.supervisor_spec import Backoff
+from ether_actors.backoff import Backoff
 from ether_actors.task.handle import Handle
 from ether_broker.errors import InternalError
 
