@@ -24,6 +24,7 @@ from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.completions import Completions, as_completed
 from ether_actors.task.handle import Handle, Stream
 from ether_actors.task.lease import Lease
+from ether_actors.task.mapped import Mapped
 from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
@@ -96,7 +97,7 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Agent", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Lease", "Task", "ThreadedAgent", "capability",
     # Delegations
     "AgentStatus", "Artifact", "Budget", "Capability", "Completions", "Criticality", "Delegation", "ErrorInfo", "Handle",
-    "Manifest", "OutputContract", "Response", "Retry", "Status", "Stream", "as_completed", "thaw",
+    "Manifest", "Mapped", "OutputContract", "Response", "Retry", "Status", "Stream", "as_completed", "thaw",
     # Supervision
     "Backoff", "ChildSpec", "Monitor", "Restart", "Strategy", "SupervisorSpec",
     # Observers

@@ -20,6 +20,7 @@ from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
+from ether_actors.task.mapped import WINDOW, Mapped
 from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
@@ -475,6 +476,43 @@ class Runtime:
         handle = node.outgoing.delegate_plain(to, capability, packed, seconds, inline.send)
         node.resources.pool.run_inline(inline.step, lambda turn: node.agent_host.run_here(turn, handle.key))
         return handle.result()
+
+    def map(
+        self, capability: str, items: Iterable[Any], *, window: int = WINDOW, to: str | None = None,
+        **options: Unpack[DelegateOptions],
+    ) -> Mapped:  # fmt: skip
+        """Delegate for each of many items, and give the outcomes in their order; see `Mapped`.
+
+        Args:
+            capability: as of `delegate`.
+            items: the params of each delegation; taken as they are needed.
+            window: delegations that are open at a time.
+            to: as of `delegate`.
+            options: the other keywords of `delegate`, for each; `timeout` is that of each.
+
+        Raises:
+            UsageError: `window` is no number above 0, or `items` is a text or a dict.
+        """
+        return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window)
+
+    def broadcast(self, capability: str, params: Any = None, **options: Unpack[DelegateOptions]) -> dict[str, Handle]:
+        """Delegate the same to every agent that holds a capability now; {agent: handle}.
+
+        Each delegation ends by its own deadline, so all outcomes are there after `timeout` seconds. In an event loop it blocks
+        until the bus has said who holds the capability.
+
+        Args:
+            capability: as of `delegate`; a prefix stands for those below it, and an agent that holds several gets one
+                delegation.
+            params: as of `delegate`.
+            options: the other keywords of `delegate`, for each.
+
+        Raises:
+            InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
+        """
+        packed = Payload(pack(params, where="params", bounded=True))
+        holders = [str(item["agent"]) for item in self._list("ether.capabilities", {"capability": capability})]
+        return {name: self.delegate(capability, packed, to=name, **options) for name in holders}
 
     def send(self, delegation: Delegation) -> Handle:
         """Send a delegation that was made elsewhere, as by a view; the runtime speaks as its delegator.

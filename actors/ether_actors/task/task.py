@@ -6,15 +6,16 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from ether_actors.task.amount import is_amount
 from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.lease import Lease, resource_of
+from ether_actors.task.mapped import WINDOW, Mapped
 from ether_actors.task.permissions import narrowed
-from ether_actors.task.retry import Retry, check_retry
+from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import Response
@@ -298,6 +299,16 @@ class Task:
         if account is not None:
             account.follow(handle, given)
         return handle
+
+    def map(
+        self, capability: str, items: Iterable[Any], *, window: int = WINDOW, to: str | None = None,
+        **options: Unpack[DelegateOptions],
+    ) -> Mapped:  # fmt: skip
+        """Delegate a part of the work for each of many items; as `Runtime.map`, and each as `delegate`.
+
+        With a budget, give each its part: `budget=task.budget.part(n)`, n being those that are open at a time.
+        """
+        return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window)
 
     def lease(
         self, path: str | os.PathLike[str] | None = None, *, resource: str | None = None, wait: float | None = None

@@ -158,11 +158,20 @@ class Administration:
         return page(rows, params, is_over=lambda: payer.tag > most)
 
     def capabilities(self, entry: Entry, params: dict[str, Any]) -> Payload:
-        """What the next agents declare: `agent`, `capabilities`."""
-        return page(self._rows(entry, params, _declared), params)
+        """What the next agents declare: `agent`, `capabilities`; with `capability`, only those that hold it or one below it."""
+        wanted = text(params, "capability")
+        if wanted is None:
+            return page(self._rows(entry, params, _declared), params)
+        below = f"{wanted}."
+
+        def describe(agent: Registration) -> dict[str, Any] | None:
+            found = _declared(agent)
+            return found if any(one == wanted or one.startswith(below) for one in found["capabilities"]) else None
+
+        return page(self._rows(entry, params, describe), params)
 
     def _rows(
-        self, entry: Entry, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any]]
+        self, entry: Entry, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any] | None]
     ) -> Iterator[tuple[Place, dict[str, Any] | None]]:  # fmt: skip
         """The agents that are asked for, by name; those without capabilities only for who knows their names."""
         registry = self._state.registry

@@ -1,0 +1,164 @@
+"""A map of delegations: one for each item, some open at a time, their outcomes in the order of the items."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sized
+from queue import SimpleQueue
+from typing import Any, Final, Self
+
+from ether_actors.task.handle import Handle, HandleHost
+from ether_actors.threads.loop_queue import LoopQueue
+from ether_broker.envelope.response import ErrorInfo, Response
+from ether_broker.envelope.status import Status
+from ether_broker.errors import InvalidEnvelope, PayloadTooLarge, UsageError
+
+__all__ = ["WINDOW", "Mapped"]
+
+WINDOW: Final = 64
+"""Delegations that are open at a time."""
+_AHEAD: Final = 16
+"""Windows of outcomes that are kept for an item before them that takes long; then nothing further is begun."""
+
+
+class Mapped:
+    """The outcomes of `bus.map`, in the order of the items; iterate with for or async for, once.
+
+    An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
+    REJECTED_CONTEXT. Items are taken as they are needed. Whoever leaves the iteration cancels what is open.
+
+    Example:
+        texts = [{"text": "word " * n} for n in range(100)]
+        outcomes = bus.map("text.count", texts, window=8)
+        assert [response.data for response in outcomes] == list(range(100))
+        assert (outcomes.done, outcomes.failed, outcomes.total) == (100, 0, 100)
+    """
+
+    def __init__(self, delegate: Callable[[Any], Handle], items: Iterable[Any], window: int) -> None:
+        if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+            raise UsageError(f"window={window!r:.40}: delegations that are open at a time, 1 or more.")
+        if isinstance(items, str | bytes | dict):
+            kind = type(items).__name__
+            raise UsageError(
+                f"map takes the params of many delegations, as in [{{'text': 'a'}}, …]; this is one {kind}."
+            )
+        self.done: int = 0
+        """Items that have an outcome."""
+        self.failed: int = 0
+        """Those whose outcome is not COMPLETED."""
+        self.total: int | None = len(items) if isinstance(items, Sized) else None
+        """Items in all; None if they do not say how many they are."""
+        self._delegate = delegate
+        self._items = iter(items)
+        self._window = window
+        self._order: deque[Handle | Response] = deque()
+        """What has been begun and not been given yet."""
+        self._open = 0
+        self._wait: Iterator[Response] | None = None
+        self._await: AsyncIterator[Response] | None = None
+
+    def __iter__(self) -> Self:
+        """Wait for each."""
+        return self
+
+    def __next__(self) -> Response:
+        """Wait for the next."""
+        if self._wait is None:
+            self._wait = self._in_order()
+        return next(self._wait)
+
+    def __aiter__(self) -> Self:
+        """Await each."""
+        return self
+
+    async def __anext__(self) -> Response:
+        """Await the next."""
+        if self._await is None:
+            self._await = self._in_order_in_loop()
+        return await anext(self._await)
+
+    def close(self) -> None:
+        """Cancel what is open, and begin nothing more."""
+        self._items = iter(())
+        for handle in self._order:
+            if isinstance(handle, Handle):
+                handle.cancel()
+        self._order.clear()
+
+    def _in_order(self) -> Iterator[Response]:
+        ended: SimpleQueue[Handle] = SimpleQueue()
+        try:
+            while self._begin(ended, may_wait=False):
+                while (response := self._first()) is None:
+                    self._note(self._owner.take(ended, None))
+                    self._begin(ended, may_wait=False)
+                yield response
+        finally:
+            self.close()
+
+    async def _in_order_in_loop(self) -> AsyncIterator[Response]:
+        ended: LoopQueue[Handle] = LoopQueue()
+        try:
+            while self._begin(ended, may_wait=True):
+                while (response := self._first()) is None:
+                    self._note(await self._owner.take_in_loop(ended, None))
+                    self._begin(ended, may_wait=True)
+                yield response
+        finally:
+            self.close()
+
+    @property
+    def _owner(self) -> HandleHost:
+        return next(one for one in self._order if isinstance(one, Handle))._owner  # noqa: SLF001  one waits as the other
+
+    def _begin(self, ended: SimpleQueue[Handle] | LoopQueue[Handle], *, may_wait: bool) -> bool:
+        """Begin what the window has room for; whether anything is left to give."""
+        while not ended.empty():
+            self._note(ended.get_nowait())
+        last: Handle | None = None
+        while self._open < self._window and len(self._order) < _AHEAD * self._window:
+            try:
+                item = next(self._items)
+            except StopIteration:
+                break
+            try:
+                last = self._delegate(item)
+            except (InvalidEnvelope, PayloadTooLarge) as error:
+                self._order.append(_refused(error))
+                self.done += 1
+                self.failed += 1
+                continue
+            self._order.append(last)
+            self._open += 1
+            if not may_wait:
+                last._owner.check_may_wait()  # noqa: SLF001  as above
+            if not last._when_done(ended.put):  # noqa: SLF001  as above
+                ended.put(last)
+        if last is not None:
+            last._owner.flush()  # noqa: SLF001  as above
+        return bool(self._order)
+
+    def _note(self, handle: Handle) -> None:
+        self._open -= 1
+        self.done += 1
+        self.failed += not handle.outcome().ok
+
+    def _first(self) -> Response | None:
+        """The outcome that is to be given next, once it is there."""
+        first = self._order[0]
+        if isinstance(first, Response):
+            self._order.popleft()
+            return first
+        if not first.done:
+            return None
+        self._order.popleft()
+        return first.outcome()
+
+
+def _refused(error: InvalidEnvelope | PayloadTooLarge) -> Response:
+    return Response(
+        request_id="",
+        status=Status.REJECTED_CONTEXT,
+        summary=str(error),
+        error=ErrorInfo(code=error.code, message=str(error)),
+    )

@@ -1,0 +1,206 @@
+"""`bus.map` and `bus.broadcast`: many delegations at a time, their outcomes in order and errors in their place."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ether import Agent, Budget, Mapped, Retry, Runtime, Status, Task, UsageError, capability
+from ether.testing import TestRuntime
+from tests.support import wait_until
+
+PATIENCE = 20.0
+
+
+class Worker(Agent):
+    """Notes how many work at a time, and ends in the order that the items say."""
+
+    max_concurrency = 200
+    lock = threading.Lock()
+    running = most = 0
+
+    @capability("work.do")
+    async def do(self, n: int, seconds: float = 0.0) -> int:
+        with Worker.lock:
+            Worker.running += 1
+            Worker.most = max(Worker.most, Worker.running)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            with Worker.lock:
+                Worker.running -= 1
+        if n < 0:
+            raise ValueError("negative")
+        return n
+
+    @capability("work.name")
+    def name(self, task: Task) -> str:
+        return task.agent
+
+
+class Chief(Agent):
+    @capability("chief.map")
+    def map(self, count: int, task: Task) -> list[int]:
+        part = task.budget.part(4)
+        mapped = task.map("work.do", ({"n": n} for n in range(count)), window=4, budget=part)
+        return [response.unwrap().data for response in mapped]
+
+
+@pytest.fixture(params=["embedded", "journal", "joined"])
+def bus(request: Any, tmp_path: Any) -> Iterator[Runtime]:
+    Worker.running = Worker.most = 0
+    options: dict[str, Any] = {"journal": tmp_path / "journal.db"} if request.param == "journal" else {}
+    if request.param == "joined":
+        options["bind"] = f"ipc://{tmp_path}/bus"
+    with Runtime(drain=0.0, **options) as own:
+        own.start_many(Worker, 3)
+        own.start(Chief)
+        if request.param != "joined":
+            yield own
+        else:
+            with Runtime.connect(own.url, drain=0.0) as other:
+                yield other
+
+
+def test_outcomes_come_in_the_order_of_the_items_and_errors_in_their_place(bus: Runtime) -> None:
+    items: list[Any] = [{"n": n, "seconds": 0.03 if n % 7 == 0 else 0.0} for n in range(100)]
+    items[3], items[50], items[70] = {"n": -1}, {"n": object()}, {"n": 1, "size": "x" * (2 << 20)}
+
+    outcomes = bus.map("work.do", items, window=10)
+    found = list(outcomes)
+
+    assert [response.data for n, response in enumerate(found) if n not in {3, 50, 70}] == [
+        n for n in range(100) if n not in {3, 50, 70}
+    ]
+    assert [(found[n].status, found[n].error.code) for n in (3, 50, 70)] == [
+        (Status.FAILED_EXECUTION, "exception"), (Status.REJECTED_CONTEXT, "unserialisable"),
+        (Status.REJECTED_CONTEXT, "payload_too_large"),
+    ]  # fmt: skip
+    assert (outcomes.done, outcomes.failed, outcomes.total) == (100, 3, 100)
+    assert 2 <= Worker.most <= 10
+    assert list(outcomes) == []
+
+
+def test_items_are_taken_as_they_are_needed_and_what_is_left_is_cancelled(bus: Runtime) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[dict[str, Any]]:
+        n = 0
+        while True:
+            taken.append(n)
+            yield {"n": n, "seconds": 0.0 if n < 20 else 30.0}
+            n += 1
+
+    outcomes = bus.map("work.do", items(), window=5)
+    for response in outcomes:
+        if response.data == 9:
+            break
+    assert len(taken) <= 10 + 16 * 5
+    outcomes.close()
+
+    assert outcomes.total is None
+    assert wait_until(lambda: Worker.running == 0, PATIENCE)
+    assert next(outcomes, None) is None
+
+
+def test_one_that_takes_long_holds_up_nobody_until_too_much_is_kept(bus: Runtime) -> None:
+    go = threading.Event()
+    taken: list[int] = []
+
+    def items() -> Iterator[dict[str, Any]]:
+        for n in range(400):
+            taken.append(n)
+            yield {"n": n, "seconds": 30.0 if n == 0 else 0.0}
+
+    outcomes = bus.map("work.do", items(), window=2, timeout=1.5)
+    reader = threading.Thread(target=lambda: (next(outcomes), go.set()))
+    reader.start()
+    assert wait_until(lambda: len(taken) == 32, PATIENCE)  # 16 windows
+    assert not go.is_set()
+    reader.join(PATIENCE)
+
+    rest = list(outcomes)
+    assert [response.data for response in rest] == list(range(1, 400))
+    assert (outcomes.done, outcomes.failed) == (400, 1)
+
+
+def test_it_is_awaited_in_a_loop(bus: Runtime) -> None:
+    async def main() -> list[int]:
+        found = [response.data async for response in bus.map("work.do", ({"n": n} for n in range(50)), window=7)]
+        with pytest.raises(UsageError, match="`await` the handle"):
+            next(bus.map("work.do", [{"n": 1}]))
+        leaving = bus.map("work.do", ({"n": n, "seconds": 30.0} for n in range(50)), window=7)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(leaving), 0.1)
+        return found
+
+    assert asyncio.run(main()) == list(range(50))
+    assert wait_until(lambda: Worker.running == 0, PATIENCE), "whoever is cancelled leaves the iteration"
+
+
+def test_a_handler_maps_within_its_budget(bus: Runtime) -> None:
+    response = bus.delegate("chief.map", {"count": 30}, budget=Budget(max_cost=1.0)).result(PATIENCE)
+
+    assert response.unwrap().data == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("items", "window", "said"),
+    [
+        ("text", 4, "this is one str"),
+        ({"n": 1}, 4, "this is one dict"),
+        (b"x", 4, "this is one bytes"),
+        ([], 0, "window=0: delegations that are open at a time, 1 or more"),
+        ([], 1.5, "window=1.5"),
+        ([], True, "window=True"),
+    ],
+)
+def test_what_cannot_be_mapped_says_so(bus: Runtime, items: Any, window: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        bus.map("work.do", items, window=window)
+
+
+def test_every_holder_is_asked_once_and_answers_by_the_deadline(bus: Runtime) -> None:
+    answers = {name: handle.result(PATIENCE).data for name, handle in bus.broadcast("work.name", timeout=5.0).items()}
+    below = bus.broadcast("work", {"n": 1}, timeout=5.0)
+
+    assert answers == {"worker": "worker", "worker-2": "worker-2", "worker-3": "worker-3"}
+    assert sorted(below) == sorted(answers)
+    assert bus.broadcast("nobody.does", timeout=5.0) == {}
+
+    began = time.monotonic()
+    slow = bus.broadcast("work.do", {"n": 1, "seconds": 30.0}, timeout=0.2, retry=Retry())
+    assert {handle.result(PATIENCE).status for handle in slow.values()} == {Status.TIMEOUT}
+    assert time.monotonic() - began < 5.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    items=st.lists(st.integers(-2, 5), max_size=40), window=st.integers(1, 8), left=st.integers(0, 50),
+    in_loop=st.booleans(),
+)  # fmt: skip
+def test_any_items_with_any_window_are_given_in_their_order(items: Any, window: int, left: int, in_loop: bool) -> None:
+    async def take(mapped: Mapped) -> list[Any]:
+        return [(await anext(mapped)).data for _ in range(min(left, len(items)))]
+
+    Worker.running = Worker.most = 0
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        mapped = bus.map("work.do", [{"n": n} for n in items], window=window)
+
+        found = asyncio.run(take(mapped)) if in_loop else [next(mapped).data for _ in range(min(left, len(items)))]
+
+        assert found == [None if n < 0 else n for n in items][:left]
+        assert mapped.done >= len(found)
+        assert mapped.failed == sum(n < 0 for n in items[: mapped.done]) or left < len(items)
+        mapped.close()
+        bus.advance(0.0)
+        assert Worker.most <= window
+        assert not bus.node.outgoing.pending
