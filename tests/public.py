@@ -8,17 +8,17 @@ __all__ = ["PUBLIC"]
 
 _NAMES: Final = {
     "ether": """
-        AccessDenied AddressInUse Advert Agent AgentCrash AgentRef AgentSpec AgentStatus Artifact
+        AccessDenied AddressInUse Advert Agent AgentBus AgentCrash AgentRef AgentSpec AgentStatus Artifact
         ArtifactMismatch AsyncAgent AuthenticationFailed Backoff BrokerUnavailable Budget BudgetAccount
         BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec Completions ComposableAgent Criticality
-        Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Failed Forbidden Handle
+        Delayed Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Failed Forbidden Handle
         IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest
         InvalidSpec Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest Mapped MissingExtra Monitor
         NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
         PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Status Strategy Stream
         SupervisorSpec Task ThreadedAgent TimedOut Timing TooManyLeases Unavailable Unfinished UnknownAgent
         UnknownDeadLetter Unserialisable UntrustedBroker UsageError WaitTimeout __version__ as_completed
-        capability discover thaw
+        capability cron discover every thaw
     """,
     "ether.cluster": """
         AgentSpec Cluster ClusterSpec GAVE_UP NodeSpec up

@@ -17,8 +17,10 @@ from ether.node.monitor import Monitor
 from ether.runtime import Runtime
 from ether.version import __version__
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
+from ether_actors.agent.agent_bus import AgentBus, Delayed
 from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent
+from ether_actors.agent.schedule import cron, every
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.completions import Completions, as_completed
@@ -94,7 +96,8 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Advert", "AgentRef", "AgentSpec", "Cluster", "ClusterSpec", "Limits", "NodeSpec", "Runtime", "Timing",
     "discover",
     # Agents
-    "Agent", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Lease", "Task", "ThreadedAgent", "capability",
+    "Agent", "AgentBus", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Delayed", "Lease", "Task", "ThreadedAgent",
+    "capability", "cron", "every",
     # Delegations
     "AgentStatus", "Artifact", "Budget", "Capability", "Completions", "Criticality", "Delegation", "ErrorInfo", "Handle",
     "Manifest", "Mapped", "OutputContract", "Response", "Retry", "Status", "Stream", "as_completed", "thaw",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pykka
 from pydantic import ValidationError
 
+from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
 from ether_actors.agent.capability import Handler, handlers_of
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.inbox import Inbox
+from ether_actors.agent.schedule import Schedule, schedule_of
 from ether_actors.threads.pool import this_thread
 from ether_broker.envelope.manifest import Depth, Interface, Manifest
 from ether_broker.envelope.model import problem_words
@@ -109,6 +112,7 @@ class Agent(pykka.Actor, ComposableAgent):
 
     _namespace: ClassVar[dict[str, Any]] = {}
     _handlers: ClassVar[dict[str, Handler] | None] = None
+    _schedules: ClassVar[list[tuple[str, Schedule]] | None] = None
     _manifest: ClassVar[Manifest | None] = None
     _packed_manifest: ClassVar[bytes | None] = None
     _encoded_handlers: ClassVar[dict[bytes, Handler] | None] = None
@@ -118,11 +122,24 @@ class Agent(pykka.Actor, ComposableAgent):
     actor_stopped: threading.Event
     agent_name: str = ""
     """The name on the bus; empty until it is started there."""
+    bus_services: AgentBusServices | None = None
+    """Of its node; None until it is started there."""
+
+    @cached_property
+    def bus(self) -> AgentBus:
+        """The bus, for what the agent does by itself; from `on_start` on.
+
+        Raises:
+            UsageError: it has not been started on a bus.
+        """
+        if self.bus_services is None:
+            raise UsageError(f"{type(self).__name__}.bus is there from on_start on, and not in __init__.")
+        return AgentBus(self.agent_name, self.bus_services)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._namespace = _defining_namespace(cls)
-        cls._handlers = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
+        cls._handlers = cls._schedules = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         """Make what the bus needs, so that an `__init__` of a subclass does not have to call that of this class."""
@@ -148,6 +165,18 @@ class Agent(pykka.Actor, ComposableAgent):
         if cls._handlers is None:
             cls._handlers = handlers_of(cls, cls._namespace)
         return cls._handlers
+
+    @classmethod
+    def schedules(cls) -> list[tuple[str, Schedule]]:
+        """The capabilities that the agent delegates to itself, each with its schedule.
+
+        Raises:
+            InvalidManifest: as `handlers`.
+        """
+        if cls._schedules is None:
+            found = [(name, schedule_of(handler.function)) for name, handler in cls.handlers().items()]
+            cls._schedules = [(name, schedule) for name, schedule in found if schedule is not None]
+        return cls._schedules
 
     @classmethod
     def manifest(cls, name: str | None = None) -> Manifest:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
+from ether_actors.agent.schedule import schedule_of
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.manifest import Capability
 from ether_broker.envelope.model import problem_words
-from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.response import Response
 from ether_broker.errors import InvalidManifest
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "WrongResult", "capability", "handlers_of"]
 
 _MARK: Final = "__ether_capability__"
+_NOTHING: Final = pack(None)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -151,6 +153,15 @@ class Handler:
         )
         self._adapter = TypeAdapter(model)
 
+    @property
+    def needs_params(self) -> bool:
+        """Whether it cannot be called without parameters."""
+        try:
+            self.arguments(_NOTHING)
+        except ParameterError:
+            return True
+        return False
+
     def arguments(self, params: bytes) -> dict[str, Any]:
         """Turn a delegation's packed parameters into the method's arguments; each call gets objects of its own.
 
@@ -243,8 +254,14 @@ def handlers_of(cls: type, namespace: dict[str, Any]) -> dict[str, Handler]:
     for name in dir(cls):
         function = inspect.getattr_static(cls, name, None)
         if not hasattr(function, _MARK) or not callable(function):
+            if schedule_of(function) is not None:
+                msg = f'{cls.__qualname__}.{name} has a schedule and no capability: put @capability("…") below it.'
+                raise InvalidManifest(msg)
             continue
         handler = Handler(function, namespace)
+        if schedule_of(function) is not None and handler.needs_params:
+            msg = f"{cls.__qualname__}.{name} has a schedule, so each of its parameters needs a default."
+            raise InvalidManifest(msg)
         other = found.setdefault(handler.capability.name, handler)
         if other is not handler:
             msg = (

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.agent import local_message as pykka_message
 from ether_actors.agent.agent import Agent, call_hook
+from ether_actors.agent.agent_bus import AgentBusServices
 from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
@@ -58,7 +59,7 @@ class BrokerOffset(Protocol):
     """Seconds that it is ahead of the node's."""
 
 
-class CellServices(TaskServices, Protocol):
+class CellServices(TaskServices, AgentBusServices, Protocol):
     """The interface of the services that a node gives to its cells and their tasks."""
 
     loop: EventLoop
@@ -73,6 +74,9 @@ class CellServices(TaskServices, Protocol):
 
     def flush(self) -> None:
         """Send what has been kept back."""
+
+    def start_timers(self, cell: Cell) -> None:
+        """Begin the timers of a cell's agent."""
 
     def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
@@ -134,6 +138,7 @@ class Cell:
         except BaseException as error:  # noqa: BLE001  `start` must say what failed, whatever it is
             return error
         agent.agent_name = self.name
+        agent.bus_services = self._services
         if self.inbox is None:
             self.inbox = agent.actor_inbox
         agent.actor_inbox = agent.actor_ref.actor_inbox = self.inbox
@@ -146,6 +151,8 @@ class Cell:
         """Let the agent take turns."""
         self.state = CellState.RUNNING
         self.inbox.start(partial(self._dispatcher.submit, self._turn))
+        if type(self.agent).schedules():  # type: ignore[union-attr]  # it has been booted
+            self._services.start_timers(self)
 
     def crash(self) -> bool:
         """Stop the turns and keep the inbox; False if it was down already. Any thread may call it."""

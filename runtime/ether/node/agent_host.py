@@ -79,6 +79,11 @@ class AgentHost:
         """The agents of this node."""
         return {cell.name for cell in self.cells}
 
+    def is_open(self, name: str) -> bool:
+        """Whether an agent of this node takes turns, so that the bus knows it."""
+        cell = self._cells.get(name.encode())
+        return cell is not None and cell.state is CellState.RUNNING
+
     def cell(self, name: str) -> Cell:
         """An agent's cell.
 

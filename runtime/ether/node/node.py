@@ -12,6 +12,7 @@ Its parts call each other downwards only:
     Node             ─► NodeSession, AgentSupervision, EventLoopWatch, HangingHandlers, and those below
     NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
     AgentSupervision ─► AgentHost, Timers
+    AgentTimers      ─► Responder, Timers
     EventLoopWatch   ─► AgentHost
     HangingHandlers  ─► AgentHost
     AgentHost        ─► ControlCalls, Responder
@@ -30,6 +31,7 @@ import time
 from typing import Final
 
 from ether.node.agent_host import AgentHost
+from ether.node.agent_timers import AgentTimers
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
@@ -91,12 +93,17 @@ class Node:
         """What it asks of others."""
         responder = Responder(
             sender, self.outgoing, resources, session_state, broker_clock,
-            crashed=self._crashed, stop_requested=self._stop_requested,
+            crashed=self._crashed, stop_requested=self._stop_requested, start_timers=self._start_timers,
+            is_open=self._is_open, call_at=self._timers.add,
         )  # fmt: skip
         self.agent_host: AgentHost = AgentHost(name, sender, self._control_calls, responder, resources, session_state)
         """Its agents."""
         self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
+        self._agent_timers = AgentTimers(
+            resources, self._timers.add,
+            lambda agent, capability, timeout: responder.delegate_as(agent, capability, None, agent, {"timeout": timeout}),
+        )  # fmt: skip
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
             self._control_calls,
@@ -113,6 +120,12 @@ class Node:
 
     def _crashed(self, cell: Cell, error: BaseException) -> None:
         self.supervision.crashed(cell, error)
+
+    def _start_timers(self, cell: Cell) -> None:
+        self._agent_timers.start(cell)
+
+    def _is_open(self, agent: str) -> bool:
+        return self.agent_host.is_open(agent)
 
     def _stop_requested(self, cell: Cell) -> None:
         self.resources.run(lambda: self.supervision.remove(cell))

@@ -6,7 +6,7 @@ Cell, Task ──► Responder ──► link
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ether.node.connection.broker_clock import BrokerClock
@@ -16,13 +16,14 @@ from ether.node.outgoing import OutgoingDelegations
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry
+from ether_actors.task.retry import Retry, check_retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.latch import Waitable
 from ether_broker import errors
-from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import ErrorInfo, Response
@@ -48,13 +49,22 @@ class Responder:
         broker_clock: by which deadlines travel.
         crashed: told of an agent that crashed, and why.
         stop_requested: told of an agent that was told to stop with its pykka ref.
+        start_timers: begins the timers of a cell's agent.
+        is_open: whether the bus knows an agent of this node.
+        call_at: calls something in the pool at a time by the node's clock.
     """
 
     def __init__(
         self, sender: Sender, outgoing: OutgoingDelegations, resources: Resources, session_state: SessionState,
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
+        start_timers: Callable[[Cell], None], is_open: Callable[[str], bool],
+        call_at: Callable[[float, Callable[[], None]], None],
     ) -> None:  # fmt: skip
+        self.start_timers = start_timers
+        self._is_open = is_open
+        self._call_at = call_at
+        self._node = outgoing.name
         self.loop: EventLoop = resources.loop
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
         self.retry: Callable[[Retry, Callable[..., Handle], float | None], Handle] = outgoing.retry
@@ -76,6 +86,35 @@ class Responder:
         """Held from when such is taken out until it is sent, so that nothing newer goes before it."""
 
     # -- what a cell and its tasks say ----------------------------------------------------------------------------
+
+    def delegate_as(
+        self, agent: str, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
+    ) -> Handle:  # fmt: skip
+        """Delegate in an agent's name; in the node's as long as the bus does not know the agent."""
+        given: dict[str, Any] = dict(options)
+        retry, timeout, budget = given.pop("retry", None), given.get("timeout"), given.get("budget")
+        if retry is not None:
+            limit = budget.max_time_sec if timeout is None and isinstance(budget, Budget) else timeout
+            return self.retry(
+                check_retry(retry),
+                lambda timeout, **own: self.delegate_as(
+                    agent, capability, params, to, {**given, "timeout": timeout, **own}
+                ),
+                limit,
+            )
+        given["context_slice"] = given.pop("context", None)
+        check_keywords(options)
+        now = self.monotonic()
+        delegation = Delegation.parse({
+            "request_id": self.new_id(), "from_agent": agent if self._is_open(agent) else self._node, "to_agent": to,
+            "capability": capability, "params": params, "timestamp": self.wall(),
+            **{name: value for name, value in given.items() if value is not None},
+        })  # fmt: skip
+        return self.delegate(delegation, None if delegation.timeout is None else now + delegation.timeout)
+
+    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the pool after some seconds."""
+        self._call_at(self.monotonic() + seconds, call)
 
     def answer(self, work: Work, response: Response) -> None:
         """Send an outcome; one that cannot travel becomes FAILED_EXECUTION."""

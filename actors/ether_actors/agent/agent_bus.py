@@ -1,0 +1,118 @@
+"""The bus as an agent uses it outside of a delegation: to ask others by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+from ether_broker.errors import UsageError
+
+if TYPE_CHECKING:
+    from ether_actors.task.handle import Handle
+    from ether_actors.task.retry import DelegateOptions
+
+__all__ = ["AgentBus", "AgentBusServices", "Delayed"]
+
+
+class AgentBusServices(Protocol):
+    """The interface of the node that an agent delegates from."""
+
+    def delegate_as(
+        self, agent: str, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
+    ) -> Handle:  # fmt: skip
+        """Delegate in an agent's name; in the node's as long as the bus does not know the agent."""
+        ...
+
+    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the pool after some seconds."""
+        ...
+
+
+class AgentBus:
+    """The bus for what an agent does by itself, in `on_start`, or in a thread or timer of its own: `agent.bus`.
+
+    What it delegates has no parent: it does not end with a task, and is not within a task's budget and deadline. In a handler,
+    `task.delegate` is the right one.
+
+    Example:
+        class Warm(Agent):
+            def on_start(self) -> None:
+                self.words = self.bus.delegate("text.count", {"text": "two words"})
+
+            @capability("warm.words")
+            def count(self) -> int:
+                return self.words.result().data
+
+        bus.start(Warm)
+        assert bus.delegate("warm.words").result().data == 2
+    """
+
+    __slots__ = ("_agent", "_services")
+
+    def __init__(self, agent: str, services: AgentBusServices) -> None:
+        self._agent = agent
+        self._services = services
+
+    def delegate(
+        self, capability: str, params: Any = None, *, to: str | None = None, **options: Unpack[DelegateOptions]
+    ) -> Handle:  # fmt: skip
+        """Delegate in this agent's name; as `Runtime.delegate`.
+
+        In `on_start` the bus does not know the agent yet: the delegation is in the name of its node.
+        """
+        return self._services.delegate_as(self._agent, capability, params, to, options)
+
+    def after(
+        self, seconds: float, capability: str, params: Any = None, *, to: str | None = None,
+        **options: Unpack[DelegateOptions],
+    ) -> Delayed:  # fmt: skip
+        """Delegate after some seconds, up to 0.3 s later; not if this process ends before.
+
+        Raises:
+            UsageError: `seconds` is no number, or below 0.
+        """
+        return Delayed(seconds, lambda: self.delegate(capability, params, to=to, **options), self._services.call_after)
+
+
+class Delayed:
+    """A delegation that is yet to be made, of `after`.
+
+    Example:
+        class Reminder(Agent):
+            def on_start(self) -> None:
+                self.later = self.bus.after(60.0, "text.count", {"text": "two words"})
+
+            @capability("reminder.stop")
+            def stop(self) -> bool:
+                self.later.cancel()
+                return self.later.handle is None
+
+        bus.start(Reminder)
+        assert bus.delegate("reminder.stop").result().data is True
+    """
+
+    __slots__ = ("_delegate", "_is_cancelled", "handle")
+
+    def __init__(
+        self, seconds: float, delegate: Callable[[], Handle], call_after: Callable[[float, Callable[[], None]], None]
+    ) -> None:  # fmt: skip
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+            raise UsageError(f"after({seconds!r:.40}, …): seconds, 0 or more.")
+        self.handle: Handle | None = None
+        """Of the delegation, once it is made."""
+        self._delegate = delegate
+        self._is_cancelled = False
+        call_after(float(seconds), self._make)
+
+    def cancel(self) -> None:
+        """Do not make it; if it has been made, cancel it."""
+        self._is_cancelled = True
+        if self.handle is not None:
+            self.handle.cancel()
+
+    def _make(self) -> None:
+        if self._is_cancelled:
+            return
+        self.handle = self._delegate()
+        if self._is_cancelled:
+            self.handle.cancel()

@@ -1,0 +1,97 @@
+"""The timers of the agents of a node: each has its agent delegate a capability to itself when its schedule says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.schedule import Schedule
+from ether_actors.execution.cell import Cell, CellState
+from ether_actors.execution.resources import Resources
+from ether_actors.task.handle import Handle
+from ether_broker.errors import EtherError
+
+__all__ = ["AgentTimers"]
+
+logger: logging.Logger = logging.getLogger("ether.timers")
+
+_LOOK: Final = 30.0
+"""Seconds after which a time by the wall clock, which may be set, is looked at again."""
+
+
+class AgentTimers:
+    """The timers of all agents of a node.
+
+    Args:
+        resources: whose clocks they go by.
+        call_at: calls something in the pool at a time by the node's clock.
+        delegate: (agent, capability, seconds) makes an agent delegate one of its capabilities to itself.
+    """
+
+    def __init__(
+        self, resources: Resources, call_at: Callable[[float, Callable[[], None]], None],
+        delegate: Callable[[str, str, float | None], Handle],
+    ) -> None:  # fmt: skip
+        self._resources = resources
+        self._call_at = call_at
+        self._delegate = delegate
+
+    def start(self, cell: Cell) -> None:
+        """Begin the timers of the agent that a cell has now; they end with it."""
+        agent = cell.agent
+        assert agent is not None
+        for capability, schedule in type(agent).schedules():
+            _Timer(self, cell, agent, capability, schedule).begin()
+
+    def wait(self, timer: _Timer) -> None:
+        """Look at a timer when it is due."""
+        now = self._resources.monotonic()
+        left = timer.due - self.now(timer.schedule)
+        self._call_at(now + (min(left, _LOOK) if timer.schedule.is_by_wall else left), timer.look)
+
+    def now(self, schedule: Schedule) -> float:
+        """The time by the clock of a schedule."""
+        return self._resources.wall() if schedule.is_by_wall else self._resources.monotonic()
+
+    def delegate(self, agent: str, capability: str, timeout: float | None) -> Handle:
+        """Make an agent delegate to itself."""
+        return self._delegate(agent, capability, timeout)
+
+
+class _Timer:
+    __slots__ = ("_agent", "_capability", "_cell", "_handle", "_timers", "due", "schedule")
+
+    def __init__(
+        self, timers: AgentTimers, cell: Cell, agent: Agent, capability: str, schedule: Schedule
+    ) -> None:  # fmt: skip
+        self._timers = timers
+        self._cell = cell
+        self._agent = agent
+        self._capability = capability
+        self.schedule = schedule
+        self.due = 0.0
+        self._handle: Handle | None = None
+
+    def begin(self) -> None:
+        self._set(None)
+
+    def _set(self, last: float | None) -> None:
+        self.due = self.schedule.due(last, self._timers.now(self.schedule))
+        self._timers.wait(self)
+
+    def look(self) -> None:
+        """Delegate if it is due, unless the last one still runs; end with the agent."""
+        if self._cell.agent is not self._agent or self._cell.state is not CellState.RUNNING:
+            return
+        if self._timers.now(self.schedule) < self.due:
+            self._timers.wait(self)
+            return
+        if self._handle is None or self._handle.done:
+            try:
+                self._handle = self._timers.delegate(self._cell.name, self._capability, self.schedule.timeout)
+            except EtherError as error:  # such as the end of the runtime
+                logger.info("%s: the timer of %s ends: %s", self._cell.name, self._capability, error)
+                return
+        self._set(self.due)

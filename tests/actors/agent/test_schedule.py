@@ -1,0 +1,119 @@
+"""Schedules: when each is due next, and what cannot be one."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ether import Agent, capability, cron, every
+from ether_actors.agent.schedule import Schedule, schedule_of
+from ether_broker.errors import InvalidManifest, MissingExtra
+
+
+def schedule(mark: Any) -> Schedule:
+    def method() -> None: ...
+
+    found = schedule_of(mark(method))
+    assert found is not None
+    return found
+
+
+@given(st.floats(0.1, 1e5), st.floats(0, 1e6), st.lists(st.floats(0, 1e5), max_size=20))
+def test_an_interval_keeps_its_grid_and_leaves_out_what_was_not_seen(
+    seconds: float, start: float, delays: list[float]
+) -> None:
+    found = schedule(every(seconds))
+    due = found.due(None, start)
+    assert due == start + seconds
+    for late in delays:
+        now = due + late
+        following = found.due(due, now)
+        assert following > now or following - now > -1e-6 * now, "what fell due meanwhile is left out"
+        assert following <= now + seconds * (1 + 1e-9) + 1e-6
+        steps = (following - due) / seconds
+        assert abs(steps - round(steps)) < 1e-5 * max(1.0, steps)
+        due = following
+
+
+def test_the_first_of_an_interval_is_after_it_or_at_once() -> None:
+    assert schedule(every(5.0)).due(None, 100.0) == 105.0
+    assert schedule(every(5.0, at_start=True)).due(None, 100.0) == 100.0
+    assert schedule(every(5.0)).due(105.0, 3_705.0 + 2.0) == 3_710.0, "late by an hour, it is due once"
+
+
+@given(st.integers(1_577_836_800, 2_051_222_400), st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata"]))
+def test_a_cron_time_is_the_next_that_fits(now: int, zone: str) -> None:
+    found = schedule(cron("30 7 * * MON-FRI", zone=zone))
+    due = found.due(None, now)
+    there = datetime.fromtimestamp(due, ZoneInfo(zone))
+
+    assert now < due <= now + timedelta(days=4).total_seconds()
+    assert (there.hour, there.minute, there.second, there.weekday() < 5) == (7, 30, 0, True)
+    assert found.due(due, due - 0.5) > due, "a clock that was set back brings it no second time"
+    assert found.due(due, due + 86_400 * 30) > due + 86_400 * 30
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: every(0), r"@every\(0\): the interval is a number of seconds, 0.1 or more"),
+        (lambda: every(float("inf")), r"@every\(inf\)"),
+        (lambda: every(float("nan")), r"@every\(nan\)"),
+        (lambda: every("60"), r"@every\('60'\)"),
+        (lambda: every(True), r"@every\(True\)"),
+        (lambda: every(60, timeout=0), r"@every: timeout=0: seconds above 0, or None"),
+        (lambda: cron("0 0 30 2 *"), r"@cron\('0 0 30 2 \*'\): Bad day-of-month; give five fields"),
+        (lambda: cron("0 0 31 2,4 *"), r"@cron\('0 0 31 2,4 \*'\): (Bad day-of-month|the time never comes)"),
+        (lambda: cron("61 * * * *"), "Bad minute; give five fields, as in '0 7"),
+        (lambda: cron("every day"), "Wrong number of fields"),
+        (lambda: cron(5), "give five fields"),
+        (
+            lambda: cron("* * * * *", zone="Mars/Base"),
+            "there is no time zone 'Mars/Base'; give one as in 'Europe/Berlin'",
+        ),
+        (lambda: cron("* * * * *", zone=7), "there is no time zone 7"),
+    ],
+)
+def test_what_is_no_schedule_says_what_would_be(make: Any, said: str) -> None:
+    with pytest.raises(InvalidManifest, match=said):
+        make()
+
+
+def test_a_method_has_one_schedule_and_needs_a_capability_that_takes_nothing() -> None:
+    with pytest.raises(InvalidManifest, match=r"tick has two schedules: give each a method of its own"):
+
+        class Twice(Agent):
+            @every(5.0)
+            @cron("* * * * *")
+            @capability("a.tick")
+            def tick(self) -> None: ...
+
+    class Bare(Agent):
+        @every(5.0)
+        def tick(self) -> None: ...
+
+    with pytest.raises(
+        InvalidManifest, match=r'Bare.tick has a schedule and no capability: put @capability\("…"\) below it'
+    ):
+        Bare.schedules()
+
+    class Needy(Agent):
+        @every(5.0)
+        @capability("a.tick")
+        def tick(self, count: int) -> None: ...
+
+    with pytest.raises(InvalidManifest, match=r"Needy.tick has a schedule, so each of its parameters needs a default"):
+        Needy.schedules()
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+
+    with pytest.raises(MissingExtra, match=r"@cron needs cronsim, .* pip install 'agent-ether\[cron\]'"):
+        cron("* * * * *")

@@ -1,0 +1,279 @@
+"""Agents that act by themselves: schedules, `self.bus`, and delegations after a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ether import (
+    Agent,
+    AgentCrash,
+    Observation,
+    Observer,
+    Retry,
+    Runtime,
+    Status,
+    Task,
+    UsageError,
+    capability,
+    cron,
+    every,
+)  # fmt: skip
+from ether.testing import TestRuntime
+from tests.support import wait_until
+
+PATIENCE = 20.0
+
+
+class Ticker(Agent):
+    """Notes when it ticks."""
+
+    ticks: list[float]
+    sources: list[str]
+    crashes = 0
+    max_concurrency = 2
+
+    @every(10.0)
+    @capability("ticker.tick")
+    def tick(self, task: Task) -> int:
+        Ticker.ticks.append(round(task.started, 1))
+        Ticker.sources.append(task.delegation.from_agent or "")
+        if Ticker.crashes:
+            Ticker.crashes -= 1
+            raise AgentCrash("now")
+        return len(Ticker.ticks)
+
+
+class Slow(Agent):
+    """Its ticks take longer than its interval."""
+
+    begun = 0
+
+    @every(10.0, at_start=True, timeout=100.0)
+    @capability("slow.tick")
+    async def tick(self) -> None:
+        import asyncio
+
+        Slow.begun += 1
+        await asyncio.sleep(35.0)
+
+
+class Daily(Agent):
+    moments: list[datetime]
+
+    @cron("0 7 * * *")
+    @capability("daily.report")
+    def report(self, task: Task) -> None:
+        Daily.moments.append(datetime.fromtimestamp(task.delegation.timestamp or 0.0, UTC))
+
+
+class Counter(Agent):
+    @capability("count.words")
+    def count(self, text: str, task: Task) -> list[Any]:
+        return [task.delegation.from_agent, len(text.split())]
+
+
+class Starter(Agent):
+    """Delegates when it starts, and later."""
+
+    def on_start(self) -> None:
+        self.first = self.bus.delegate("count.words", {"text": "one two"})
+        self.later = self.bus.after(5.0, "count.words", {"text": "one two three"})
+        self.never = self.bus.after(5.0, "count.words", {"text": ""})
+        self.never.cancel()
+
+    @capability("starter.seen")
+    def seen(self) -> list[Any]:
+        said = [self.first.result().data, self.later.handle and self.later.handle.result().data]
+        return [*said, self.never.handle is None]
+
+
+@pytest.fixture
+def bus() -> Iterator[TestRuntime]:
+    Ticker.ticks, Ticker.sources, Ticker.crashes, Slow.begun, Daily.moments = [], [], 0, 0, []
+    with TestRuntime() as opened:
+        yield opened
+
+
+def test_an_agent_delegates_to_itself_at_its_interval_and_it_is_on_the_record(bus: TestRuntime) -> None:
+    class Watcher(Observer):
+        def on_start(self) -> None:
+            self.seen: list[str] = []
+
+        def on_delegation(self, observation: Observation) -> None:
+            self.seen.append(f"{observation.from_agent} {observation.capability} {observation.to_agent}")
+
+    watcher = bus.observe(Watcher())
+    bus.start(Ticker)
+    bus.advance(35.5)
+
+    assert len(Ticker.ticks) == 3
+    assert [later - earlier for earlier, later in zip(Ticker.ticks, Ticker.ticks[1:], strict=False)] == pytest.approx(
+        [10.0, 10.0], abs=0.4
+    )
+    assert Ticker.sources == ["ticker"] * 3
+    assert bus.settle(watcher)
+    assert watcher.seen.count("ticker ticker.tick ticker") == 3
+
+
+def test_each_instance_has_its_own_and_a_stopped_one_has_none(bus: TestRuntime) -> None:
+    one, _two = bus.start_many(Ticker, 2)
+    bus.advance(11.0)
+    assert sorted(Ticker.sources) == ["ticker", "ticker-2"]
+
+    one.stop()
+    bus.advance(30.0)
+    assert Ticker.sources.count("ticker") == 1
+    assert Ticker.sources.count("ticker-2") == 4
+
+
+def test_a_restarted_agent_begins_anew_and_has_one_timer(bus: TestRuntime) -> None:
+    Ticker.crashes = 2
+    bus.start(Ticker)
+    bus.advance(65.0)
+
+    assert 5 <= len(Ticker.ticks) <= 6, "the old instance's timer has ended with it"
+
+
+def test_while_one_runs_no_other_begins(bus: TestRuntime) -> None:
+    bus.start(Slow)
+    bus.advance(81.0)
+
+    assert Slow.begun == 3  # at 0, 40 and 80: those between were left out
+
+
+def test_a_cron_time_is_kept_by_the_wall_clock(bus: TestRuntime) -> None:
+    bus.start(Daily)
+    for _ in range(50):
+        bus.advance(3_600.0)
+
+    assert 2 <= len(Daily.moments) <= 3
+    assert {(moment.hour, moment.minute) for moment in Daily.moments} == {(7, 0)}
+    assert len({moment.date() for moment in Daily.moments}) == len(Daily.moments)
+
+
+def test_what_an_agent_does_by_itself_is_in_its_name_once_the_bus_knows_it(bus: TestRuntime) -> None:
+    bus.start(Counter)
+    bus.start(Starter)
+    bus.advance(1.0)
+    assert bus.delegate("starter.seen").result().data == [[bus.name, 2], None, True]
+
+    bus.advance(5.0)
+    assert bus.delegate("starter.seen").result().data == [[bus.name, 2], ["starter", 3], True]
+
+
+def test_a_delayed_delegation_can_have_a_retry_policy_and_is_cancelled_when_made(bus: TestRuntime) -> None:
+    ref = bus.start(Ticker)
+    agent = bus.node.agent_host.cell(ref.name).agent
+    assert agent is not None
+    Ticker.crashes = 1
+
+    made = agent.bus.after(1.0, "ticker.tick", retry=Retry(attempts=2), timeout=5.0)
+    bus.advance(3.0)
+    assert made.handle is not None
+    assert made.handle.result().status is Status.COMPLETED
+    assert len(made.handle.earlier) == 1
+
+    for wrong in (-1, float("inf"), "5", True):
+        with pytest.raises(UsageError, match=r"after\(.*\): seconds, 0 or more"):
+            agent.bus.after(wrong, "ticker.tick")  # type: ignore[arg-type]
+
+
+def test_the_bus_is_not_there_before_the_agent_is_started() -> None:
+    class Hasty(Agent):
+        def __init__(self) -> None:
+            self.bus.delegate("count.words")
+
+        @capability("hasty.do")
+        def do(self) -> None: ...
+
+    with (
+        TestRuntime() as bus,
+        pytest.raises(UsageError, match=r"Hasty.bus is there from on_start on, and not in __init__"),
+    ):
+        bus.start(Hasty)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "journal", "joined"])
+def test_it_is_the_same_on_every_bus(kind: str, tmp_path: Any) -> None:
+    class Quick(Agent):
+        seen: list[str] = []
+
+        @every(0.1, at_start=True)
+        @capability("quick.tick")
+        def tick(self, task: Task) -> None:
+            self.seen.append(task.request_id)
+
+    options: dict[str, Any] = {"journal": tmp_path / "journal.db"} if kind == "journal" else {}
+    with Runtime(bind=f"ipc://{tmp_path}/bus" if kind == "joined" else None, drain=0.0, **options) as own:
+        if kind == "joined":
+            with Runtime.connect(own.url, drain=0.0) as other:
+                other.start(Quick)
+                assert wait_until(lambda: len(Quick.seen) >= 3, PATIENCE)
+        else:
+            own.start(Quick)
+            assert wait_until(lambda: len(Quick.seen) >= 3, PATIENCE)
+    count = len(Quick.seen)
+    time.sleep(0.3)
+    assert len(Quick.seen) == len(set(Quick.seen)) == count, "nothing comes after the end"
+
+
+class Timers(RuleBasedStateMachine):
+    """Agents with timers come, crash and go while time passes: no tick is doubled, and none is missed by a living agent."""
+
+    @initialize()
+    def a_bus(self) -> None:
+        Ticker.ticks, Ticker.sources, Ticker.crashes = [], [], 0
+        self.bus = TestRuntime().__enter__()
+        self.refs: list[Any] = []
+        self.quiet = 0.0
+        """Seconds since the last agent came, crashed or went."""
+        self.counted = 0
+
+    @rule()
+    def one_starts(self) -> None:
+        if len(self.refs) < 3:
+            self.refs.append(self.bus.start(Ticker, name=f"t{len(Ticker.ticks)}-{len(self.refs)}"))
+            self.quiet, self.counted = 0.0, len(Ticker.ticks)
+
+    @rule()
+    def one_stops(self) -> None:
+        if self.refs:
+            self.refs.pop().stop()
+            self.quiet, self.counted = 0.0, len(Ticker.ticks)
+
+    @rule()
+    def one_will_crash(self) -> None:
+        if self.refs:
+            Ticker.crashes = 1
+            self.bus.advance(30.0)
+            self.quiet, self.counted = 0.0, len(Ticker.ticks)
+
+    @rule(seconds=st.sampled_from([1.0, 7.0, 25.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.bus.advance(seconds)
+        self.quiet += seconds
+
+    @invariant()
+    def each_ticks_every_ten_seconds(self) -> None:
+        if not hasattr(self, "bus"):
+            return
+        ticks, agents = len(Ticker.ticks) - self.counted, len(self.refs)
+        most = agents * (self.quiet / 10.0 + 1.0)
+        least = agents * (self.quiet / 10.3 - 2.0)
+        assert least <= ticks <= most, (ticks, agents, self.quiet)
+
+    def teardown(self) -> None:
+        if hasattr(self, "bus"):
+            self.bus.__exit__(None, None, None)
+
+
+TestTimers = Timers.TestCase
+TestTimers.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
