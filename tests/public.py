@@ -21,7 +21,7 @@ _NAMES: Final = {
         capability cron discover every thaw
     """,
     "ether.cluster": """
-        AgentSpec Cluster ClusterSpec GAVE_UP NodeSpec up
+        AgentSpec Cluster ClusterSpec GAVE_UP MetricsSpec NodeSpec ObserverSpec up
     """,
     "ether.errors": """
         ProcessFailed

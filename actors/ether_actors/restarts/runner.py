@@ -45,7 +45,7 @@ from ether_actors.threads.latch import Waitable
 from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest
 
-__all__ = ["SupervisionHost", "SupervisionRunner", "resolve"]
+__all__ = ["SupervisionHost", "SupervisionRunner", "load_class", "resolve"]
 
 logger = logging.getLogger("ether.restarts")
 
@@ -96,8 +96,20 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
     Raises:
         InvalidSpec: there is no such module or name, or it is no class of an agent.
     """
-    if not isinstance(start, str):
-        return start
+    return load_class(start, is_agent, "Agent") if isinstance(start, str) else start
+
+
+def load_class(start: str, fits: Callable[[Any], bool], kind: str) -> type[Any]:
+    """The class that a text names, `module:Class`.
+
+    Args:
+        start: the text.
+        fits: whether a class is one of the kind that is wanted.
+        kind: that kind, as it is called in `ether`.
+
+    Raises:
+        InvalidSpec: there is no such module or name, or it is no class of the kind.
+    """
     module_name, _, name = start.partition(":")
     known: dict[str, object] = {}
     try:
@@ -106,12 +118,12 @@ def resolve(start: Callable[..., Agent] | str) -> Callable[..., Agent]:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        hint = nearest(name, [key for key, value in known.items() if isinstance(value, type) and is_agent(value)])
+        hint = nearest(name, [key for key, value in known.items() if isinstance(value, type) and fits(value)])
         msg = f"{start!r} cannot be started: {error}.{hint} Write module:Class, with the module importable from here."
         raise InvalidSpec(msg) from error
-    if not isinstance(found, type) or not is_agent(found):
+    if not isinstance(found, type) or not fits(found):
         what = "" if isinstance(found, type) else f" (it is a {type(found).__name__})"
-        msg = f"{start} is not an Agent{what}: derive it from ether.Agent."
+        msg = f"{start} is not an {kind}{what}: derive it from ether.{kind}."
         raise InvalidSpec(msg)
     return found
 

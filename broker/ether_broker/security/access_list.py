@@ -206,12 +206,14 @@ class Access:
             return True
         return any(_match(rule.node, node) and _match(rule.agents, agent) for rule in self._register)
 
-    def extended(self, *, register: Iterable[RegisterRule] = (), owners: Iterable[str] = ()) -> Access:
+    def extended(
+        self, *, register: Iterable[RegisterRule] = (), owners: Iterable[str] = (), observe: Iterable[str] = ()
+    ) -> Access:  # fmt: skip
         """The same with more rules; an open one stays open."""
         if self.is_open:
             return self
         return Access(
-            delegate=self._delegate, observe=self._observe, read=self._read, change=self._change,
+            delegate=self._delegate, observe=(*self._observe, *observe), read=self._read, change=self._change,
             register=(*self._register, *register), owners=(*self._owners, *owners),
         )  # fmt: skip
 

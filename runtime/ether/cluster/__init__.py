@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ether.cluster.cluster import GAVE_UP, Cluster, up
-    from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
+    from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec
+    from ether.cluster.metrics_endpoint import MetricsSpec
 
-__all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
+__all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "MetricsSpec", "NodeSpec", "ObserverSpec", "up"]
 
 _MODULES = {
     **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
-    **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec"), "ether.cluster.cluster_spec"),
+    **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec", "ObserverSpec"), "ether.cluster.cluster_spec"),
+    "MetricsSpec": "ether.cluster.metrics_endpoint",
 }
 
 

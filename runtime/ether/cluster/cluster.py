@@ -301,6 +301,8 @@ class Cluster:
             "drain": self.spec.drain,
             "log_level": self.spec.log_level,
             "agents": self._agents(node, agents),
+            "observers": [observer.as_dict() for observer in node.observers],
+            "metrics": None if node.metrics is None else node.metrics.as_dict(),
             "security": self._node_keys(node.name),
         }
 
@@ -310,7 +312,7 @@ class Cluster:
         return [{"agent": named.agent.as_dict(), "names": own} for named, own in zip(agents, names, strict=True)]
 
     def _access(self) -> dict[str, Any] | None:
-        """The spec's access list, by which the cluster's own nodes may host what the spec gives them."""
+        """The spec's access list, by which the cluster's own nodes may host and observe what the spec gives them."""
         spec = self.spec
         if spec.access is None:
             return None
@@ -318,7 +320,8 @@ class Cluster:
             RegisterRule(node.name, [name for named in agents for name in named.patterns])
             for node, agents in zip(spec.nodes, name_agents(spec.nodes), strict=True)
         ]
-        return spec.access.extended(register=rules).as_dict()
+        watching = [node.name for node in spec.nodes if node.observers or node.metrics is not None]
+        return spec.access.extended(register=rules, observe=watching).as_dict()
 
     def _make_keys(self) -> None:
         """A pair for each node: none of them is the broker's, or another node's, and none is ever in a file.

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
 
+from ether.cluster.metrics_endpoint import MetricsSpec
 from ether_actors.agent.agent import default_name, free_names
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
@@ -38,6 +39,7 @@ __all__ = [
     "ClusterSpec",
     "NamedAgents",
     "NodeSpec",
+    "ObserverSpec",
     "agent_specs",
     "journal_of",
     "name_agents",
@@ -109,6 +111,43 @@ class AgentSpec:
         return self.name or default_name(type(last, (), {}))
 
 
+@dataclass(frozen=True, slots=True)
+class ObserverSpec:
+    """The specification of an observer that a node's process attaches.
+
+    Example:
+        from ether.cluster import ObserverSpec
+
+        node = NodeSpec("watch", observers=(ObserverSpec("ether.observers:Log"),))
+        assert node.observers == (ObserverSpec("ether.observers:Log", kwargs={}),)
+
+    Raises:
+        InvalidSpec: a field has a value that it cannot have.
+    """
+
+    start: str
+    """`module:Class` of an `ether.Observer`, importable in the node's process; a class is taken too."""
+    args: tuple[Any, ...] = ()
+    """For the class; they travel as msgpack."""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """For the class; they travel as msgpack."""
+
+    def __post_init__(self) -> None:
+        """Check, and turn classes and lists into what the fields promise."""
+        start: object = self.start
+        if isinstance(start, type):
+            start = _reference(start)
+        if not _is_reference(start):
+            raise InvalidSpec(f"An observer's start is {start!r}: write module:Class, as in 'audit:Trail'.")
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "kwargs", dict(self.kwargs))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields as a request carries them; the class takes them again."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
 AgentLike = AgentSpec | str | type
 """What stands for an agent: its spec, `module:Class`, or the class itself."""
 
@@ -131,12 +170,22 @@ class NodeSpec:
     """Started in this order; classes and `module:Class` are taken too."""
     threads: int = 4
     """Handlers of plain methods that run at a time, those that wait for sub-delegations not counted."""
+    observers: tuple[ObserverSpec, ...] = ()
+    """Attached before the agents start; classes and `module:Class` are taken too."""
+    metrics: MetricsSpec | None = None
+    """Where Prometheus gets the metrics of the whole bus; None is nowhere."""
 
     def __post_init__(self) -> None:
-        """Check, and turn what stands for an agent into its spec."""
+        """Check, and turn what stands for an agent or an observer into its spec."""
         _check_name("A node", self.name)
         _check_whole(f"Node {self.name!r}: threads", self.threads)
         object.__setattr__(self, "agents", agent_specs(self.agents))
+        if isinstance(self.observers, str | type | ObserverSpec):
+            raise InvalidSpec(f"observers is {self.observers!r}: give a list, as in ['audit:Trail'].")
+        observers = (one if isinstance(one, ObserverSpec) else ObserverSpec(one) for one in self.observers)
+        object.__setattr__(self, "observers", tuple(observers))
+        if not isinstance(self.metrics, MetricsSpec | None):
+            raise InvalidSpec(f"metrics is {self.metrics!r:.80}: give a MetricsSpec, as in MetricsSpec(port=9464).")
 
 
 _BACKOFF: Final = (

@@ -27,8 +27,9 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, journal_of
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec, journal_of
 from ether.cluster.file_schema import START, AccessSection, ClusterFile
+from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.mailbox_limits import Limits
@@ -123,7 +124,13 @@ class _Reader:
     def spec(self) -> ClusterSpec:
         file = self.file()
         nodes = tuple(
-            NodeSpec(node.name, tuple(AgentSpec(**dict(agent)) for agent in node.agents), node.threads)
+            NodeSpec(
+                node.name,
+                tuple(AgentSpec(**dict(agent)) for agent in node.agents),
+                node.threads,
+                tuple(ObserverSpec(**dict(observer)) for observer in node.observers),
+                None if node.metrics is None else MetricsSpec(**dict(node.metrics)),
+            )
             for node in file.nodes
         )
         try:

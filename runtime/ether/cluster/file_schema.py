@@ -187,8 +187,28 @@ class AgentEntry(Section):
     """What follows a crash of the agent."""
 
 
+class ObserverEntry(Section):
+    """An observer, which sees every message of the bus."""
+
+    start: Annotated[str, Field(pattern=START)]
+    """module:Class."""
+    args: list[Any] = []
+    """For the class."""
+    kwargs: dict[str, Any] = {}
+    """For the class."""
+
+
+class MetricsSection(Section):
+    """The metrics of the whole bus as text for Prometheus, at http://HOST:PORT/metrics."""
+
+    port: Annotated[int, Field(ge=0, le=65_535)]
+    """0 takes a free one, which the node's log names."""
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """The address to listen at; anything but a loopback address lets other machines read them, without a key."""
+
+
 class NodeEntry(Section):
-    """A process that hosts agents."""
+    """A process that hosts agents and observers."""
 
     name: AgentName
     """Unique on the bus."""
@@ -196,6 +216,10 @@ class NodeEntry(Section):
     """Handlers of plain methods that run at a time."""
     agents: list[AgentEntry] = []
     """Started in this order."""
+    observers: list[ObserverEntry] = []
+    """Attached before the agents start."""
+    metrics: MetricsSection | None = None
+    """Where Prometheus gets the metrics of the whole bus; default: nowhere."""
 
 
 class ClusterFile(Section):

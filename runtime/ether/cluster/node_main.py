@@ -15,14 +15,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, name_agents
+from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, ObserverSpec, name_agents
+from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.agent.agent import Agent
-from ether_actors.restarts.runner import resolve
+from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.observer import Observer
+from ether_actors.restarts.runner import load_class, resolve
 from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, NameTaken, Rejected
 
@@ -193,6 +196,21 @@ def _start(bus: Runtime, named: NamedAgents) -> None:
     bus.node.agent_host.start_agents(list(named.names), lambda: make(*agent.args, **agent.kwargs), cls)
 
 
+def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:
+    """Attach observers, and serve the metrics.
+
+    Raises:
+        InvalidSpec: a `module:Class` cannot be imported, or is no observer.
+        AddressInUse: the metrics cannot be served there.
+    """
+    for spec in observers:
+        make = load_class(spec.start, lambda cls: issubclass(cls, Observer), "Observer")
+        bus.observe(make(*spec.args, **spec.kwargs))
+    if metrics is not None:
+        endpoint = MetricsEndpoint(metrics, bus.observe(Metrics()))
+        logging.getLogger("ether.node").info("%s serves metrics at %s", bus.name, endpoint.url)
+
+
 def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     """Start agents under the names that the cluster wishes them to have; another's they leave to it, if they may."""
     try:
@@ -214,11 +232,18 @@ def main() -> None:
 
 def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     agents = [NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"])) for item in request["agents"]]
+    observers = [ObserverSpec(**item) for item in request["observers"]]
+    metrics = None if request["metrics"] is None else MetricsSpec(**request["metrics"])
+
+    def start(bus: Runtime) -> list[Sequence[str]]:
+        _observe(bus, observers, metrics)
+        return [_start_named(bus, named) for named in agents]
+
     options = {option: request[option] for option in ("name", "threads", "drain")}
     try:
         return _serve(
             lambda: Runtime.connect(request["url"], timeout=_JOIN, **options, **_keys(request.get("security"))),
-            lambda bus: [_start_named(bus, named) for named in agents],
+            start,
             request["drain"],
             on_event=logging.getLogger("ether.node").debug,
             on_ready=lambda names: parent_link.ready(agents=names),

@@ -1,0 +1,97 @@
+"""The metrics endpoint of a node: an HTTP server that gives Prometheus what a metrics observer counts."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ether_actors.observers.metrics.metrics import Metrics
+from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
+from ether_broker.errors import AddressInUse, InvalidSpec
+
+__all__ = ["MetricsEndpoint", "MetricsSpec"]
+
+_PATH: Final = "/metrics"
+_MOST: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSpec:
+    """The address of a node's metrics endpoint: `http://HOST:PORT/metrics`, text for Prometheus.
+
+    Example:
+        from ether.cluster import MetricsSpec
+
+        node = NodeSpec("watch", metrics=MetricsSpec(port=9464))
+        assert node.metrics.host == "127.0.0.1"
+
+    Raises:
+        InvalidSpec: a field has a value that it cannot have.
+    """
+
+    port: int
+    """1 to 65535; 0 takes a free one, which the node's log names."""
+    host: str = "127.0.0.1"
+    """The address to listen at; anything but a loopback address lets other machines read the metrics, without a key."""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not isinstance(self.port, int) or isinstance(self.port, bool) or not 0 <= self.port <= _MOST:
+            raise InvalidSpec(f"metrics.port is {self.port!r}: give a port, 0 to {_MOST}.")
+        if not isinstance(self.host, str) or not self.host:
+            raise InvalidSpec(f"metrics.host is {self.host!r}: give an address, as in '127.0.0.1' or '0.0.0.0'.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields as a request carries them; the class takes them again."""
+        return asdict(self)
+
+
+class MetricsEndpoint:
+    """An HTTP server in a thread of its own.
+
+    Args:
+        spec: where it listens.
+        metrics: what it gives.
+
+    Raises:
+        AddressInUse: it cannot listen there.
+    """
+
+    def __init__(self, spec: MetricsSpec, metrics: Metrics) -> None:
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                """Answer a scrape."""
+                if self.path.partition("?")[0] != _PATH:
+                    self.send_error(404, f"the metrics are at {_PATH}")
+                    return
+                text = metrics.to_prometheus().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", CONTENT_TYPE)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_args: object) -> None:
+                """Say nothing: a scrape every few seconds is no news."""
+
+        try:
+            self._server = ThreadingHTTPServer((spec.host, spec.port), Handler)
+        except OSError as error:
+            where = f"{spec.host}:{spec.port}"
+            raise AddressInUse(
+                f"The metrics cannot be served at {where} ({error}): choose another port or host."
+            ) from error
+        self._server.daemon_threads = True
+        self.url: str = f"http://{spec.host}:{self._server.server_address[1]}{_PATH}"
+        """Where the metrics are."""
+        self._thread = threading.Thread(target=self._server.serve_forever, name="ether-metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(2.0)

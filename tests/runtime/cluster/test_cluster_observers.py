@@ -1,0 +1,144 @@
+"""Observers and the metrics endpoint of a cluster's specification, in real processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ether import Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime
+from ether.cluster import MetricsSpec, ObserverSpec
+from ether.cluster.file_loader import load
+from ether.cluster.metrics_endpoint import MetricsEndpoint
+from ether.observers import CONTENT_TYPE, Metrics
+from ether_broker.errors import AddressInUse
+from ether_broker.security.access_list import Access, DelegateRule
+from tests.support import wait_until
+
+PATIENCE = 20.0
+WORKER = "tests.runtime.agents:Worker"
+WRITER = "tests.runtime.cluster.test_cluster_observers:FileWriter"
+
+
+class FileWriter(Observer):
+    """Writes each capability that it sees to a file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def on_delegation(self, observation: Observation) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(observation.capability) + "\n")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def scrape(port: int, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+        assert answer.headers["Content-Type"] == CONTENT_TYPE
+        return str(answer.read().decode())
+
+
+@pytest.mark.parametrize(
+    "access", [None, Access(delegate=[DelegateRule("*", "*")], read=["*"])], ids=["open", "access list"]
+)
+def test_a_node_observes_and_serves_the_metrics_of_the_whole_bus(tmp_path: Path, access: Access | None) -> None:
+    seen, port = tmp_path / "seen.jsonl", free_port()
+    nodes = [
+        NodeSpec("work", agents=(WORKER,)),  # type: ignore[arg-type]
+        NodeSpec("watch", observers=(ObserverSpec(WRITER, kwargs={"path": str(seen)}),), metrics=MetricsSpec(port)),
+    ]
+    with Cluster(nodes, drain=1.0, access=access) as cluster, Runtime.connect(cluster.url, name="me", drain=0.0) as bus:
+        declared = min(bus.capabilities())
+        for _ in range(3):
+            bus.delegate(declared, {"wrong": "params"}, to="worker").result(PATIENCE)
+
+        def ended() -> bool:
+            found = re.findall(r'ether_delegations_total\{agent="worker",.*\} (\d+)', scrape(port))
+            return sum(map(int, found)) == 3
+
+        assert wait_until(ended, PATIENCE)
+        assert wait_until(lambda: seen.exists() and len(seen.read_text().splitlines()) >= 3, PATIENCE)
+        assert "ether_turnaround_seconds" in scrape(port, "/metrics?name=x")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            scrape(port, "/")
+    found = {json.loads(line) for line in seen.read_text().splitlines()}
+    assert {capability for capability in found if not capability.startswith("ether.")} == {declared}
+
+
+def test_a_port_that_is_taken_is_told_by_the_node_that_cannot_have_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = int(taken.getsockname()[1])
+        spec = NodeSpec("watch", metrics=MetricsSpec(port))
+
+        with pytest.raises(
+            (AddressInUse, ProcessFailed), match=rf"cannot be served at 127.0.0.1:{port}.*choose another port"
+        ):
+            Cluster([spec], drain=0.0).open()
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [(WORKER, "is not an Observer: derive it from ether.Observer"), ("no.such:Thing", "no.such")],
+)
+def test_what_is_no_observer_is_told(start: str, said: str) -> None:
+    with pytest.raises((InvalidSpec, ProcessFailed), match=said):
+        Cluster([NodeSpec("watch", observers=(ObserverSpec(start),))], drain=0.0).open()
+
+
+def test_the_endpoint_ends_when_it_is_closed() -> None:
+    endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
+    port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
+    assert "# TYPE" in scrape(port)
+
+    endpoint.close()
+
+    with pytest.raises(urllib.error.URLError):
+        scrape(port)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: MetricsSpec(70_000), "metrics.port is 70000: give a port, 0 to 65535"),
+        (lambda: MetricsSpec(True), "metrics.port is True"),
+        (lambda: MetricsSpec(1, host=""), "metrics.host is '': give an address"),
+        (lambda: ObserverSpec("audit.Trail"), "An observer's start is 'audit.Trail': write module:Class"),
+        (lambda: NodeSpec("n", observers="audit:Trail"), r"observers is 'audit:Trail': give a list"),
+        (lambda: NodeSpec("n", metrics=9464), "metrics is 9464: give a MetricsSpec"),
+    ],
+)
+def test_what_cannot_be_says_what_would(make: Any, said: str) -> None:
+    with pytest.raises(InvalidSpec, match=said):
+        make()
+
+
+def test_a_cluster_file_has_both(tmp_path: Path) -> None:
+    file = tmp_path / "bus.yaml"
+    file.write_text(
+        "cluster: {durability: memory}\n"
+        "nodes:\n"
+        "  - name: watch\n"
+        f"    observers: [{{start: '{WRITER}', kwargs: {{path: seen}}}}]\n"
+        "    metrics: {port: 9464}\n"
+    )
+
+    [node] = load(file, environ={}).nodes
+
+    assert node.observers == (ObserverSpec(WRITER, kwargs={"path": "seen"}),)
+    assert node.metrics == MetricsSpec(9464)
+    file.write_text("nodes:\n  - name: watch\n    metrics: {prt: 9464}\n")
+    with pytest.raises(InvalidSpec, match=r"has no key 'prt'. Did you mean 'port'\?"):
+        load(file, environ={})
