@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
@@ -25,7 +24,7 @@ from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
-from ether_broker.errors import Closed, DuplicateAgent, EtherError, InvalidEndpoint, UsageError
+from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
@@ -262,9 +261,7 @@ class Runtime:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with contextlib.suppress(EtherError):
-                await opening
-                await asyncio.to_thread(self.close, 0.0)
+            opening.add_done_callback(lambda _opened: threading.Thread(target=self.close, args=(0.0,)).start())
             raise
 
     async def __aexit__(
@@ -408,12 +405,13 @@ class Runtime:
         node = self._node or self.node  # which says that it is closed
         packed = pack(params, where="params", bounded=True)
         if retry is not None:
-            again = partial(
-                self.delegate, capability, Payload(packed), to=to, budget=budget, objective=objective, context=context
-            )
             return node.outgoing.retry(
-                check_retry(retry), lambda timeout, **own: again(timeout=timeout, **{**fields, **own}),
-                budget.max_time_sec if timeout is None and budget is not None else timeout,
+                check_retry(retry),
+                lambda timeout: self.delegate(
+                    capability, Payload(packed), to=to, timeout=timeout, budget=budget, objective=objective, context=context,
+                    **fields,
+                ),
+                self.send, timeout, is_named="request_id" in fields,
             )  # fmt: skip
         is_plain = (
             budget is None and context is None and not objective and not fields and _is_plain(capability, to, timeout)
@@ -528,8 +526,7 @@ class Runtime:
             missing["timestamp"] = node.resources.wall()
         if missing:
             delegation = delegation.model_copy(update=missing)
-        deadline = None if delegation.timeout is None else node.resources.monotonic() + delegation.timeout
-        return node.outgoing.delegate(delegation, deadline)
+        return node.outgoing.send(delegation)
 
     def collect(self, request_ids: Iterable[str | UUID] = (), *, timeout: float = 10.0) -> list[Handle]:
         """Take up what an earlier life of this runtime's name had delegated: open, or ended without its knowing.
@@ -621,9 +618,7 @@ class Runtime:
     # -- what the bus tells of itself ----------------------------------------------------------------------------
 
     def _tell(self, capability: str, params: dict[str, Any] | None = None, timeout: float = 10.0) -> Any:
-        handle = self.delegate(capability, params or {}, timeout=timeout)
-        handle.wait(timeout + 5.0)
-        return handle.outcome().unwrap().data
+        return self.delegate(capability, params or {}, timeout=timeout).answer(timeout + 5.0).unwrap().data
 
     def _list(
         self, capability: str, params: Mapping[str, Any] | None = None, timeout: float = 10.0
@@ -698,9 +693,7 @@ class Runtime:
         """
 
         def part(offset: int) -> Response:
-            handle = self.delegate("ether.dead-letter", {"number": number, "offset": offset})
-            handle.wait(15.0)
-            return handle.outcome()
+            return self.delegate("ether.dead-letter", {"number": number, "offset": offset}).answer(15.0)
 
         return DeadLetterView.of(part)
 
@@ -713,7 +706,7 @@ class Runtime:
         """
         letter = self.dead_letter(number)
         handle = self.send(letter.again(self.node.resources.new_id(), timeout))
-        self.delegate("ether.dead-letter", {"number": number, "discard": True}).wait(15.0)
+        self.delegate("ether.dead-letter", {"number": number, "discard": True}).answer(15.0)
         return handle
 
 

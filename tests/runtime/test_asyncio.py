@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ether import Agent, Runtime, Status, Task, UsageError, WaitTimeout, as_completed, capability
-from ether.testing import TestRuntime
+from ether.testing import Stalled, TestRuntime
 from tests.support import wait_until
 
 PATIENCE = 20.0
@@ -106,7 +106,7 @@ def test_a_call_that_would_block_the_loop_is_refused_and_says_what_to_do(kind: s
                 kept.result, lambda: bus.ask("work.echo", {"n": 1}), lambda: next(iter(kept.stream())),
                 lambda: next(iter(as_completed([kept]))),
             ):  # fmt: skip
-                with pytest.raises(UsageError, match=r"`await` the handle instead of `.result\(\)`"):
+                with pytest.raises(UsageError, match="`await` the handle"):
                     block()
             assert not kept.done
             done = bus.delegate("work.echo", {"n": 7})
@@ -128,6 +128,88 @@ def test_the_double_refuses_it_too() -> None:
             assert (await handle).data == 1
 
     asyncio.run(main())
+
+
+class Asking(Agent):
+    bus: Any  # in place of its own, a runtime's
+
+    @capability("asking.agents")
+    async def agents(self) -> int:
+        return len(self.bus.agents())
+
+
+@REAL
+def test_a_question_to_the_bus_waits_neither_for_its_own_loop_nor_for_its_receiving_thread(
+    kind: str, tmp_path: Any
+) -> None:
+    async def main() -> None:
+        async with opened(kind, tmp_path) as bus:
+            Asking.bus = bus
+            bus.start(Asking)
+            refused = await bus.delegate("asking.agents")
+            assert "waits in the event loop" in refused.error.message
+
+            raised: list[str] = []
+            told = asyncio.Event()
+            loop = asyncio.get_running_loop()
+
+            def ask(_handle: Any) -> None:
+                try:
+                    bus.agents()
+                except UsageError as error:
+                    raised.append(str(error))
+                loop.call_soon_threadsafe(told.set)
+
+            bus.delegate("work.steps").add_done_callback(ask)
+            await asyncio.wait_for(told.wait(), PATIENCE)
+            if kind == "joined":  # where callbacks run in the thread that receives
+                assert "must not wait" in raised[0]
+
+    asyncio.run(main())
+
+
+@KINDS
+def test_what_is_not_taken_in_time_is_given_by_the_next(kind: str, tmp_path: Any) -> None:
+    async def main() -> None:
+        async with opened(kind, tmp_path) as bus:
+            slow, quick = bus.delegate("work.wait"), bus.delegate("work.echo", {"n": 1})
+            both = as_completed([slow, quick])
+            assert (await anext(both)) is quick
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(both), 0.05)
+            slow.cancel()
+            assert [handle async for handle in both] == [slow]
+            assert [handle async for handle in both] == []
+
+    asyncio.run(main())
+
+
+def test_a_program_under_test_is_moved_on_by_another_task() -> None:
+    async def app(bus: TestRuntime) -> Status:
+        return (await bus.delegate("work.wait", timeout=100.0)).status
+
+    async def main() -> None:
+        with TestRuntime() as bus:
+            bus.start(Worker)
+            running = asyncio.create_task(app(bus))
+            await asyncio.sleep(0)
+            bus.advance(3 * PATIENCE + 1.0)
+            assert await running is Status.COMPLETED
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(bus.delegate("work.wait", timeout=100.0), 0.05)
+            with pytest.raises(Stalled):  # nobody moves the clock
+                await bus.delegate("work.wait", timeout=100.0)
+
+    asyncio.run(main())
+
+
+def test_an_outcome_that_is_not_there_says_what_waits_for_it() -> None:
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        handle = bus.delegate("work.wait")
+        with pytest.raises(UsageError, match=r"has no outcome yet: `.result\(\)` or `await` waits for it"):
+            handle.outcome()
 
 
 def test_a_task_that_is_cancelled_while_it_opens_leaves_nothing_open(tmp_path: Any) -> None:

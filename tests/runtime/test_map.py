@@ -136,13 +136,27 @@ def test_it_is_awaited_in_a_loop(bus: Runtime) -> None:
         found = [response.data async for response in bus.map("work.do", ({"n": n} for n in range(50)), window=7)]
         with pytest.raises(UsageError, match="`await` the handle"):
             next(bus.map("work.do", [{"n": 1}]))
-        leaving = bus.map("work.do", ({"n": n, "seconds": 30.0} for n in range(50)), window=7)
+        with bus.map("work.do", ({"n": n, "seconds": 30.0} for n in range(50)), window=7) as leaving:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(leaving), 0.1)
+            assert Worker.running == 7
+        assert [response async for response in leaving] == []
+        late = bus.map("work.do", ({"n": n, "seconds": 0.2} for n in range(3)), window=3)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(leaving), 0.1)
+            await asyncio.wait_for(anext(late), 0.05)
+        assert [response.data async for response in late] == [0, 1, 2], "what was not taken in time is not lost"
         return found
 
     assert asyncio.run(main()) == list(range(50))
-    assert wait_until(lambda: Worker.running == 0, PATIENCE), "whoever is cancelled leaves the iteration"
+    assert wait_until(lambda: Worker.running == 0, PATIENCE)
+    mixed = bus.map("work.do", ({"n": n, "seconds": 0.01} for n in range(9)), window=3)
+    assert [next(mixed).data for _ in range(4)] == [0, 1, 2, 3]
+
+    async def rest() -> list[int]:
+        return [response.data async for response in mixed]
+
+    assert asyncio.run(rest()) == [4, 5, 6, 7, 8]
+    assert (mixed.done, mixed.failed) == (9, 0)
 
 
 def test_a_handler_maps_within_its_budget(bus: Runtime) -> None:

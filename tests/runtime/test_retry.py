@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +31,7 @@ from ether import (
     capability,
 )  # fmt: skip
 from ether.testing import TestRuntime
+from ether_broker.envelope.ids import PROCESS, is_rising, to_bytes
 
 PATIENCE = 20.0
 SOON = Backoff(initial=0.001, maximum=0.01)
@@ -106,7 +109,7 @@ def test_it_is_tried_again_until_it_works_and_each_attempt_is_a_delegation_of_it
     Flaky.plan = ["raise", "overload", "crash", "ok"]
     seen = bus.observe(Journalist())
 
-    handle = bus.delegate("flaky.do", {"n": 7}, retry=Retry(attempts=9, on={"exception"}, backoff=SOON))
+    handle = bus.delegate("flaky.do", {"n": 7}, retry=Retry(attempts=9, on={"exception", "agent_crash"}, backoff=SOON))
     response = handle.result(PATIENCE)
 
     assert (response.status, response.data) == (Status.COMPLETED, 7)
@@ -260,6 +263,138 @@ def test_many_at_once_end_each_once_and_leave_nothing(bus: Runtime) -> None:
     assert len(Flaky.ran) == len(set(Flaky.ran)) == 100
     assert not bus.node.outgoing._retried
     assert not bus.node.outgoing.pending
+
+
+class RateLimited(Exception):
+    retryable = True
+    retry_after = 0.01
+
+
+class Limited(Agent):
+    runs = 0
+
+    @capability("limited.do")
+    def do(self) -> int:
+        Limited.runs += 1
+        if Limited.runs % 2:
+            raise RateLimited("slow down")
+        return Limited.runs
+
+
+def test_an_exception_says_itself_that_it_may_go_better(bus: Runtime) -> None:
+    Limited.runs = 0
+    bus.start(Limited)
+    handle = bus.delegate("limited.do", retry=Retry(backoff=SOON))
+
+    assert handle.result(PATIENCE).data == 2
+    assert [(one.error.code, one.error.retryable, one.retry_after) for one in handle.earlier] == [
+        ("exception", True, 0.01)
+    ]
+
+
+def test_work_that_may_have_been_done_is_not_repeated_unasked(bus: Runtime) -> None:
+    Flaky.plan = ["crash"]
+    handle = bus.delegate("flaky.do", retry=Retry(backoff=SOON))
+
+    assert handle.result(PATIENCE).error.code == "agent_crash"
+    assert len(Flaky.ran) == 1
+
+
+def test_further_attempts_are_copies_of_the_first(bus: Runtime) -> None:
+    class Changing(Agent):
+        def __init__(self) -> None:
+            self.handle: Any = None
+
+        @capability("changing.do")
+        def do(self, task: Task) -> Any:
+            params, context = {"n": 1}, {"v": 1}
+            handle = task.delegate(
+                "flaky.do", params, context=context, permissions={"can_delegate": True},
+                retry=Retry(on={"exception"}, backoff=Backoff(initial=0.3, jitter=0.0)),
+            )  # fmt: skip
+            while not handle.earlier:
+                time.sleep(0.001)
+            params["n"], context["v"] = 2, 2
+            return [handle.result().data, handle.delegation.context_slice["v"], dict(handle.delegation.permissions)]
+
+    Flaky.plan = ["raise", "ok"]
+    bus.start(Changing)
+    assert bus.delegate("changing.do").result(PATIENCE).unwrap().data == [1, 1, {"can_delegate": True}]
+
+
+def test_the_ids_of_attempts_are_of_their_process_or_no_process(bus: Runtime) -> None:
+    """The bus keeps a row for each process whose ids rise: an attempt must not look like another process."""
+    Flaky.plan = ["raise", "ok", "raise", "ok"]
+    retry = Retry(on={"exception"}, backoff=SOON)
+
+    bus.delegate("flaky.do", retry=retry).result(PATIENCE)
+    bus.delegate("flaky.do", retry=retry, request_id=bus.node.resources.new_id()).result(PATIENCE)
+
+    first, second, third, named = map(to_bytes, Flaky.ran)
+    assert first[PROCESS] == second[PROCESS] == third[PROCESS]
+    assert first < second
+    assert not is_rising(named)
+
+
+@pytest.mark.parametrize("least", [None, 0.1])
+def test_the_budgets_time_is_for_all_attempts(bus: Runtime, least: float | None) -> None:
+    Flaky.plan = ["hang"] * 99
+    began = time.monotonic()
+    retry = Retry(attempts=99, timeout=least, on={"TIMEOUT"}, backoff=SOON)
+
+    bus.delegate("flaky.do", timeout=30.0, budget=Budget(max_time_sec=0.6), retry=retry).result(PATIENCE)
+
+    assert time.monotonic() - began < 3.0
+
+
+def test_a_close_while_an_outcome_is_judged_leaves_nobody_waiting(
+    bus: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged, goes_on = threading.Event(), threading.Event()
+    delay = Retry.delay
+
+    def slow(self: Retry, *args: Any) -> float | None:
+        judged.set()
+        goes_on.wait(PATIENCE)
+        return delay(self, *args)
+
+    monkeypatch.setattr(Retry, "delay", slow)
+    Flaky.plan = ["raise"]
+    handle = bus.delegate("flaky.do", retry=Retry(on={"exception"}, backoff=Backoff(initial=30.0)), timeout=60.0)
+    assert judged.wait(PATIENCE)
+    outgoing = bus.node.outgoing
+    threading.Timer(0.2, goes_on.set).start()
+    outgoing.close()
+
+    assert handle.result(PATIENCE).status in {Status.CANCELLED, Status.FAILED_EXECUTION}
+    assert not outgoing._retried
+
+
+def test_whatever_keeps_an_attempt_from_being_made_ends_it(bus: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    Flaky.plan = ["raise"]
+    handle = bus.delegate("flaky.do", retry=Retry(on={"exception"}, backoff=Backoff(initial=0.2)), timeout=60.0)
+    while not handle.earlier:
+        time.sleep(0.001)
+    monkeypatch.setattr(bus.node.outgoing, "delegate", lambda *_args: 1 / 0)
+
+    assert handle.result(PATIENCE).error.message == "ValueError: no"
+    assert handle.earlier == ()
+
+
+def test_a_cancelled_delay_keeps_nothing(bus: Runtime) -> None:
+    Flaky.plan = ["raise"] * 9
+    policy = Retry(on={"exception"}, backoff=Backoff(initial=1_000.0, maximum=1_000.0))
+    handles = [bus.delegate("flaky.do", timeout=9_000.0, retry=policy) for _ in range(9)]
+    kept = [weakref.ref(handle._owner) for handle in handles]
+    while not all(handle.earlier for handle in handles):
+        time.sleep(0.001)
+    for handle in handles:
+        handle.cancel()
+        assert handle.result(PATIENCE).status is Status.CANCELLED
+    del handle, handles
+    gc.collect()
+
+    assert [one() for one in kept] == [None] * 9
 
 
 class Attempts(RuleBasedStateMachine):

@@ -175,7 +175,7 @@ def test_a_delayed_delegation_can_have_a_retry_policy_and_is_cancelled_when_made
     assert agent is not None
     Ticker.crashes = 1
 
-    made = agent.bus.after(1.0, "ticker.tick", retry=Retry(attempts=2), timeout=5.0)
+    made = agent.bus.after(1.0, "ticker.tick", retry=Retry(attempts=2, on={"agent_crash"}), timeout=5.0)
     bus.advance(3.0)
     assert made.handle is not None
     assert made.handle.result().status is Status.COMPLETED

@@ -114,8 +114,14 @@ class _LoopRuns(RuntimeError):
 
 
 def _error_response(
-    task: Task, status: Status, code: str, message: str, traceback: str | None = None, **fields: Any
+    task: Task,
+    status: Status,
+    code: str,
+    message: str,
+    *,
+    traceback: str | None = None,
+    retryable: bool = False,
+    **fields: Any,
 ) -> Response:
-    return task.respond(
-        status, error=ErrorInfo(code=code, message=message, traceback=traceback), summary=message, **fields
-    )
+    error = ErrorInfo(code=code, message=message, traceback=traceback, retryable=retryable)
+    return task.respond(status, error=error, summary=message, **fields)

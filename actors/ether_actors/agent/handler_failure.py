@@ -7,6 +7,7 @@ import traceback
 from typing import Any, Final
 
 from ether_actors.agent.capability import WrongResult
+from ether_actors.task.amount import is_amount
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.ids import to_text
@@ -44,7 +45,11 @@ def told_of(error: BaseException) -> dict[str, Any]:
         return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (words,)}
     trace = "".join(traceback.format_exception(error))
     code = "wrong_result" if isinstance(error, WrongResult) else code
-    return {"status": Status.FAILED_EXECUTION, "code": code, "message": message, "traceback": trace}
+    said: dict[str, Any] = {"status": Status.FAILED_EXECUTION, "code": code, "message": message, "traceback": trace}
+    if code == "exception" and getattr(error, "retryable", False) is True:
+        after = getattr(error, "retry_after", None)
+        said |= {"retryable": True, "retry_after": after if is_amount(after) else None}
+    return said
 
 
 def is_crash(error: BaseException) -> bool:
@@ -54,13 +59,13 @@ def is_crash(error: BaseException) -> bool:
 
 def error_response(  # noqa: PLR0917  an error's parts, in the order of the response's
     work: Work, agent: str, status: Status, code: str, message: str, now: float, *, traceback: str | None = None,
-    **fields: Any,
+    retryable: bool = False, **fields: Any,
 ) -> Response:  # fmt: skip
     """An outcome that is an error."""
     task = work.task
     return Response(
         request_id=to_text(work.header.request_id), status=status, from_agent=agent, summary=message,
-        error=ErrorInfo(code=code, message=message, retryable=code in _RETRYABLE, traceback=traceback),
+        error=ErrorInfo(code=code, message=message, retryable=retryable or code in _RETRYABLE, traceback=traceback),
         attempt=work.header.attempt, elapsed=None if task is None else task.elapsed, timestamp=now, **fields,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Self
 
@@ -29,7 +29,7 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Com
 
 
 class Completions:
-    """The handles of `as_completed`, in the order in which they end. They can be iterated once.
+    """The handles of `as_completed`, in the order in which they end. Each is given once.
 
     Example:
         handles = [bus.delegate("text.count", {"text": "word " * n}) for n in range(1, 4)]
@@ -40,8 +40,8 @@ class Completions:
         self._waiting = set(handles)
         self._patience = patience_of(timeout)
         self._timeout = timeout
-        self._ended: Iterator[Handle] | None = None
-        self._ended_in_loop: AsyncIterator[Handle] | None = None
+        self._end: float | None = None
+        self._ended: SimpleQueue[Handle] | LoopQueue[Handle] | None = None
 
     def __iter__(self) -> Self:
         """Wait for each."""
@@ -49,57 +49,50 @@ class Completions:
 
     def __next__(self) -> Handle:
         """Wait for the next."""
-        if self._ended is None:
-            self._ended = self._wait()
-        return next(self._ended)
+        if not self._waiting:
+            raise StopIteration
+        if not isinstance(self._ended, SimpleQueue):
+            for handle in self._waiting:
+                handle._owner.check_may_wait()  # noqa: SLF001  the handle's own
+            self._ended = SimpleQueue()
+            self._begin(self._ended.put)
+        try:
+            return self._taken(self._owner.take(self._ended, _left(self._end)))
+        except Empty:
+            raise self._overdue() from None
 
     def __aiter__(self) -> Self:
         """Await each."""
         return self
 
     async def __anext__(self) -> Handle:
-        """Await the next."""
-        if self._ended_in_loop is None:
-            self._ended_in_loop = self._await()
-        return await anext(self._ended_in_loop)
-
-    def _wait(self) -> Iterator[Handle]:
-        queue: SimpleQueue[Handle] = SimpleQueue()
-        end = self._begin(queue.put, may_wait=False)
-        while self._waiting:
-            try:
-                handle = self._any.take(queue, _left(end))
-            except Empty:
-                raise self._overdue() from None
-            self._waiting.discard(handle)
-            yield handle
-
-    async def _await(self) -> AsyncIterator[Handle]:
-        queue: LoopQueue[Handle] = LoopQueue()
-        end = self._begin(queue.put, may_wait=True)
-        while self._waiting:
-            try:
-                handle = await self._any.take_in_loop(queue, _left(end))
-            except Empty:
-                raise self._overdue() from None
-            self._waiting.discard(handle)
-            yield handle
+        """Await the next; a task that is cancelled meanwhile has taken nothing."""
+        if not self._waiting:
+            raise StopAsyncIteration
+        if not isinstance(self._ended, LoopQueue):
+            self._ended = LoopQueue()
+            self._begin(self._ended.put)
+        try:
+            return self._taken(await self._owner.take_in_loop(self._ended, _left(self._end)))
+        except Empty:
+            raise self._overdue() from None
 
     @property
-    def _any(self) -> HandleHost:
+    def _owner(self) -> HandleHost:
         return next(iter(self._waiting))._owner  # noqa: SLF001  one waits as the other
 
-    def _begin(self, ended: Callable[[Handle], None], *, may_wait: bool) -> float | None:
-        """Have `ended` called with each handle as it ends; when to stop waiting, by the clock of this process."""
-        end = None if self._patience is None else time.monotonic() + self._patience
+    def _begin(self, ended: Callable[[Handle], None]) -> None:
+        """Have `ended` called with each handle as it ends; the patience begins with the first wait."""
+        if self._end is None and self._patience is not None:
+            self._end = time.monotonic() + self._patience
         for handle in list(self._waiting):
-            owner = handle._owner  # noqa: SLF001  as above
-            if not may_wait:
-                owner.check_may_wait()
-            owner.flush()
+            handle._owner.flush()  # noqa: SLF001  as above
             if not handle._when_done(ended):  # noqa: SLF001  as above
                 ended(handle)
-        return end
+
+    def _taken(self, handle: Handle) -> Handle:
+        self._waiting.discard(handle)
+        return handle
 
     def _overdue(self) -> WaitTimeout:
         return WaitTimeout(f"{len(self._waiting)} delegations had no outcome after {self._timeout} s; they go on.")

@@ -64,8 +64,8 @@ class HandleHost(Protocol):
     def call(self, call: Callable[[], object]) -> None:
         """Call a user's callback where that may run: see `Link.call`."""
 
-    def check_may_wait(self) -> None:
-        """Raise UsageError if the calling thread must not wait."""
+    def check_may_wait(self, *, in_own_loop: bool = False) -> None:
+        """Raise UsageError if the calling thread must not wait; a user's own event loop may do so for the bus itself."""
 
     def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
@@ -182,14 +182,19 @@ class Handle:
             self.wait(patience)
         return self.outcome()
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Wait for the outcome, also in a thread that runs an event loop of its own, which stands still meanwhile.
+    def answer(self, timeout: float) -> Response:
+        """As `result`, also in a user's own event loop, which stands still meanwhile: the bus itself answers at once."""
+        if not self._done:
+            self._owner.check_may_wait(in_own_loop=True)
+            self.wait(timeout)
+        return self.outcome()
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait for the outcome, whatever thread this is.
 
         Raises:
             WaitTimeout: as `result`.
         """
-        if self._done:
-            return
         owner = self._owner
         owner.flush()
         made = self._waiter or Latch()  # not with the lock: any call may run a user's finalizer, which may wait
@@ -202,9 +207,16 @@ class Handle:
             raise WaitTimeout(msg)
 
     def outcome(self) -> Response:
-        """The outcome; only once `done`."""
+        """The outcome, once it is `done`.
+
+        Raises:
+            UsageError: there is none yet.
+        """
         if self._response is None:
-            assert self._header is not None
+            if self._header is None:
+                raise UsageError(
+                    f"{self.capability} ({self.id}) has no outcome yet: `.result()` or `await` waits for it."
+                )
             self._response = self.read(self._header, self._envelope)
         return self._response
 

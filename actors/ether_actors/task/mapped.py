@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Sized
 from queue import SimpleQueue
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from ether_actors.task.handle import Handle, HandleHost
 from ether_actors.threads.loop_queue import LoopQueue
@@ -17,6 +17,7 @@ __all__ = ["WINDOW", "Mapped"]
 
 WINDOW: Final = 64
 """Delegations that are open at a time."""
+_Queue = TypeVar("_Queue", SimpleQueue[Handle], LoopQueue[Handle])
 _AHEAD: Final = 16
 """Windows of outcomes that are kept for an item before them that takes long; then nothing further is begun."""
 
@@ -25,7 +26,8 @@ class Mapped:
     """The outcomes of `bus.map`, in the order of the items; iterate with for or async for, once.
 
     An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
-    REJECTED_CONTEXT. Items are taken as they are needed. Whoever leaves the iteration cancels what is open.
+    REJECTED_CONTEXT. Items are taken as they are needed: whoever leaves the iteration begins nothing more, and `close`, or the
+    end of a `with` block, cancels what is open.
 
     Example:
         texts = [{"text": "word " * n} for n in range(100)]
@@ -54,8 +56,7 @@ class Mapped:
         self._order: deque[Handle | Response] = deque()
         """What has been begun and not been given yet."""
         self._open = 0
-        self._wait: Iterator[Response] | None = None
-        self._await: AsyncIterator[Response] | None = None
+        self._ended: SimpleQueue[Handle] | LoopQueue[Handle] | None = None
 
     def __iter__(self) -> Self:
         """Wait for each."""
@@ -63,55 +64,62 @@ class Mapped:
 
     def __next__(self) -> Response:
         """Wait for the next."""
-        if self._wait is None:
-            self._wait = self._in_order()
-        return next(self._wait)
+        if not isinstance(self._ended, SimpleQueue):
+            self._ended = self._move_to(SimpleQueue())
+        if not self._begin(self._ended, check=True):
+            raise StopIteration
+        while (response := self._first()) is None:
+            self._note(self._owner.take(self._ended, None))
+            self._begin(self._ended, check=True)
+        return response
 
     def __aiter__(self) -> Self:
         """Await each."""
         return self
 
     async def __anext__(self) -> Response:
-        """Await the next."""
-        if self._await is None:
-            self._await = self._in_order_in_loop()
-        return await anext(self._await)
+        """Await the next; a task that is cancelled meanwhile has taken nothing."""
+        if not isinstance(self._ended, LoopQueue):
+            self._ended = self._move_to(LoopQueue())
+        if not self._begin(self._ended, check=False):
+            raise StopAsyncIteration
+        while (response := self._first()) is None:
+            self._note(await self._owner.take_in_loop(self._ended, None))
+            self._begin(self._ended, check=False)
+        return response
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Cancel what is open, and begin nothing more."""
+        """Cancel what is open, and begin and give nothing more."""
         self._items = iter(())
         for handle in self._order:
             if isinstance(handle, Handle):
                 handle.cancel()
         self._order.clear()
 
-    def _in_order(self) -> Iterator[Response]:
-        ended: SimpleQueue[Handle] = SimpleQueue()
-        try:
-            while self._begin(ended, may_wait=False):
-                while (response := self._first()) is None:
-                    self._note(self._owner.take(ended, None))
-                    self._begin(ended, may_wait=False)
-                yield response
-        finally:
-            self.close()
-
-    async def _in_order_in_loop(self) -> AsyncIterator[Response]:
-        ended: LoopQueue[Handle] = LoopQueue()
-        try:
-            while self._begin(ended, may_wait=True):
-                while (response := self._first()) is None:
-                    self._note(await self._owner.take_in_loop(ended, None))
-                    self._begin(ended, may_wait=True)
-                yield response
-        finally:
-            self.close()
+    def _move_to(self, ended: _Queue) -> _Queue:
+        """Have what is open told to another queue, as the iteration goes on in another way."""
+        before, self._open = self._ended, 0
+        while before is not None and not before.empty():
+            self._open += 1
+            self._note(before.get_nowait())
+        for handle in self._order:
+            if isinstance(handle, Handle) and not handle.done:
+                self._open += 1
+                if not handle._when_done(ended.put):  # noqa: SLF001  the handle's own
+                    ended.put(handle)
+        return ended
 
     @property
     def _owner(self) -> HandleHost:
         return next(one for one in self._order if isinstance(one, Handle))._owner  # noqa: SLF001  one waits as the other
 
-    def _begin(self, ended: SimpleQueue[Handle] | LoopQueue[Handle], *, may_wait: bool) -> bool:
+    def _begin(self, ended: SimpleQueue[Handle] | LoopQueue[Handle], *, check: bool) -> bool:
         """Begin what the window has room for; whether anything is left to give."""
         while not ended.empty():
             self._note(ended.get_nowait())
@@ -130,7 +138,7 @@ class Mapped:
                 continue
             self._order.append(last)
             self._open += 1
-            if not may_wait:
+            if check:
                 last._owner.check_may_wait()  # noqa: SLF001  as above
             if not last._when_done(ended.put):  # noqa: SLF001  as above
                 ended.put(last)

@@ -17,8 +17,17 @@ from ether_broker.name_hint import nearest
 __all__ = ["DelegateOptions", "Retry", "check_retry"]
 
 _MOST: Final = 100
-_UNKNOWN_END: Final = frozenset({"agent_crashed", "broker_lost", "broker_unreachable", "deadline", "node_lost"})
-"""Codes after which nobody knows whether the work was done, or is being done still."""
+_CODES: Final = frozenset((
+    "agent_crash", "agent_crashed", "agent_down", "broker_full", "broker_lost", "broker_unreachable", "budget_exceeded",
+    "call_cycle", "deadline", "exception", "expired", "journal_unavailable", "lease_deadlock", "lease_held", "lease_lost",
+    "link_full", "mailbox_full", "misfit", "no_holder", "node_full", "node_lost", "not_declared", "outcome_removed", "too_deep",
+    "unreadable_response", "wrong_result",
+))  # fmt: skip
+"""Codes that the bus itself gives; agents may give others."""
+_PERHAPS_DONE: Final = frozenset({"agent_crash", "agent_crashed", "broker_lost", "lease_lost", "node_lost"})
+"""Codes of retryable failures after which the work may have been done, or a part of it."""
+_BY_ITSELF: Final = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_OVERLOAD, Status.FAILED_EXECUTION})
+"""Statuses that are tried again if their error is retryable."""
 _FINAL: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.COMPLETED, Status.CANCELLED})
 """Statuses that are never tried again."""
 
@@ -29,11 +38,11 @@ class Retry:
 
     Each attempt is a delegation of its own. No attempt begins after the deadline of the whole, nor ends later.
 
-    Tried again is what the bus says may go better the next time, if it is certain that the work did not happen: it was
-    refused for overload (after `retry_after` at least), its agent was down, it expired before it was started, or its handler
-    raised an error that is `retryable`. Not tried again, unless `on` names it: what ended without anybody knowing whether the
-    work was done (`TIMEOUT`, `node_lost`, `broker_lost`, `agent_crashed`), and what failed by itself (`exception`,
-    `REJECTED_CONTEXT`). A delegation that was cancelled is never tried again.
+    Tried again is what may go better the next time and did not happen: what was refused for overload (after `retry_after` at
+    least), whose agent was down, or which expired before it was started; and what the agent itself calls retryable, by an
+    exception with `retryable = True` or by its answer. Not tried again, unless `on` names it: what may have been done, or a
+    part of it (`TIMEOUT`, `node_lost`, `broker_lost`, `agent_crash`, `agent_crashed`, `lease_lost`), and what failed
+    (`exception`, `REJECTED_CONTEXT`). A delegation that was cancelled is never tried again.
 
     Example:
         response = bus.delegate("text.count", {"text": "two words"}, retry=Retry(attempts=5, on={"node_lost"})).result()
@@ -51,7 +60,7 @@ class Retry:
     """Seconds that one attempt has; None is all that is left of the delegation's timeout."""
     on: Collection[str] = frozenset()
     """Statuses and error codes that are tried again too, such as {"TIMEOUT", "node_lost", "exception"}. With one after which
-    nobody knows whether the work was done, the work may be done twice."""
+    the work may have been done, it may be done twice. The bus's own codes, and others in lower case, as agents may give."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -67,9 +76,7 @@ class Retry:
             )
         object.__setattr__(self, "on", frozenset(map(str, self.on)))
         for word in sorted(self.on):
-            if word in _FINAL or (word.isupper() and word not in Status.__members__):
-                known = sorted(status.value for status in set(Status) - _FINAL)
-                raise InvalidSpec(f"Retry: on has {word!r}, which is no failure.{nearest(word, known)}")
+            _check_word(word)
 
     def delay(self, response: Response, attempt: int, left: float, random: Random) -> float | None:
         """Say after how long another attempt is made; None if the outcome stands.
@@ -94,8 +101,23 @@ class Retry:
             return True
         if status is Status.TIMEOUT:
             return code == "expired"
-        is_retryable = status is Status.REJECTED_OVERLOAD or (error is not None and error.retryable)
-        return is_retryable and code not in _UNKNOWN_END
+        if status is Status.REJECTED_OVERLOAD:
+            return True
+        return status in _BY_ITSELF and error is not None and error.retryable and code not in _PERHAPS_DONE
+
+
+def _check_word(word: str) -> None:
+    known = sorted(status.value for status in set(Status) - _FINAL)
+    if word in known or word in _CODES:
+        return
+    hint = nearest(word, _CODES)
+    if word in _FINAL or word.isupper():
+        raise InvalidSpec(f"Retry: on has {word!r}, which is no failure.{nearest(word, known)}")
+    if word.upper() in known:
+        raise InvalidSpec(f"Retry: on has {word!r}, which is no code. Did you mean {word.upper()!r}?")
+    if not word.islower() or "?" in hint:
+        said = hint if "?" in hint else " Of an exception in a handler the code is 'exception'."
+        raise InvalidSpec(f"Retry: on has {word!r}, which is no code.{said}")
 
 
 class DelegateOptions(DelegateArguments, total=False):

@@ -7,7 +7,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from ether_actors.task.amount import is_amount
@@ -45,8 +44,14 @@ class TaskServices(Protocol):
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a sub-delegation; `deadline` is in seconds by the node's monotonic clock."""
 
-    def retry(self, policy: Retry, attempt: Callable[..., Handle], timeout: float | None) -> Handle:
-        """Delegate by a retry policy: `attempt(timeout, …)` makes an attempt, and `timeout` seconds are for all of them."""
+    def send(self, delegation: Delegation) -> Handle:
+        """Send a sub-delegation whose timeout begins now."""
+
+    def retry(
+        self, policy: Retry, first: Callable[[float | None], Handle], again: Callable[[Delegation], Handle],
+        timeout: float | None, *, is_named: bool,
+    ) -> Handle:  # fmt: skip
+        """Delegate by a retry policy: `first` makes the first attempt, `again` each other, all within `timeout` seconds."""
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
@@ -260,22 +265,22 @@ class Task:
         if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
         if retry is not None:
-            again = partial(
-                self.delegate, capability, params, to=to, budget=budget, objective=objective, context=context
-            )
-            left = None if self.deadline is None else self.remaining
-            limit = left if timeout is None else timeout if left is None else min(timeout, left)
+            left = float("inf") if self.deadline is None else self.remaining
+            limit = left if timeout is None else min(left, _checked(timeout))
             return services.retry(
-                check_retry(retry), lambda timeout, **own: again(timeout=timeout, **{**fields, **own}), limit
-            )
+                check_retry(retry),
+                lambda timeout: self.delegate(
+                    capability, params, to=to, timeout=timeout, budget=budget, objective=objective, context=context, **fields
+                ),
+                lambda delegation: self._delegate_again(delegation, budget),
+                None if limit == float("inf") else limit, is_named="request_id" in fields,
+            )  # fmt: skip
         self._check_permission("can_delegate", "delegate")
         check_keywords(fields)
         if fields.get("parent", self.request_id) != self.request_id:
             raise UsageError("parent= is this task's delegation, and is set by itself: leave it out.")
-        if timeout is not None and (
-            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
-        ):
-            raise UsageError(f"timeout={timeout!r:.40}: seconds above 0; None takes all that is left.")
+        if timeout is not None:
+            _checked(timeout)
         parent = self.delegation
         account = None if parent.budget is None else self.budget
         given = budget if account is None else account.reserve(budget)
@@ -298,6 +303,22 @@ class Task:
             raise
         if account is not None:
             account.follow(handle, given)
+        return handle
+
+    def _delegate_again(self, delegation: Delegation, budget: Budget | None) -> Handle:
+        """Send a copy of a sub-delegation as a further attempt, which takes its part of the budget."""
+        services = self._open_services("delegate")
+        assert services is not None
+        if self.delegation.budget is None:
+            return services.send(delegation)
+        account = self.budget
+        given = account.reserve(budget)
+        try:
+            handle = services.send(delegation.model_copy(update={"budget": given}))
+        except EtherError:
+            account.charge(given)
+            raise
+        account.follow(handle, given)
         return handle
 
     def map(
@@ -359,12 +380,12 @@ class Task:
         return services.delegate(delegation, self._now() + left)
 
     def respond(
-        self, status: Status = Status.COMPLETED, data: Any = None, **fields: Unpack[ResponseFields]
+        self, status: Status | str = Status.COMPLETED, data: Any = None, **fields: Unpack[ResponseFields]
     ) -> Response:
         """Make the response that the handler returns, where there is more to say than the data.
 
         Args:
-            status: COMPLETED, PARTIAL, NEEDS_INPUT, a rejection or FAILED_EXECUTION.
+            status: COMPLETED, PARTIAL, NEEDS_INPUT, a rejection or FAILED_EXECUTION; its word is taken too.
             data: the result.
             fields: any other field of `Response`, as in `summary`, `confidence`, `unresolved`, `questions`.
 
@@ -372,9 +393,10 @@ class Task:
             UsageError: it is no status, or one of the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED).
             InvalidEnvelope: a field is not valid.
         """
-        if not isinstance(status, Status):
+        if not isinstance(status, str) or status not in Status.__members__:
             msg = f"respond({status!r}): the first is a Status, as in Status.PARTIAL; what was found goes as data={status!r}."
             raise UsageError(msg)
+        status = Status(status)
         if status in NOT_YOURS:
             msg = f"A handler does not answer {status.name}; the bus does."
             raise UsageError(msg)
@@ -417,6 +439,17 @@ class Task:
 class _TaskLog(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return f"[{self.extra['request_id'][:8]}] {msg}" if self.extra else msg, kwargs  # type: ignore[index]
+
+
+def _checked(timeout: float) -> float:
+    """Seconds that a sub-delegation has.
+
+    Raises:
+        UsageError: it is no number above 0.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise UsageError(f"timeout={timeout!r:.40}: seconds above 0; None takes all that is left.")
+    return timeout
 
 
 NOT_YOURS: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.TIMEOUT, Status.CANCELLED})

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.retried_delegation import Attempt, RetriedDelegation
+from ether.node.retried_delegation import RetriedDelegation
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
 from ether_actors.task.retry import Retry
@@ -38,6 +38,10 @@ _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
 """Seconds that the handle of a repeated request waits beyond its deadline, so that the supervisor's TIMEOUT is here first."""
+_IN_LOOP: Final = (
+    "This waits in the event loop, which then stands still: `await` the handle, `await bus.delegate(…)` instead of an ask, "
+    "and `async for` over a stream, as_completed or a map."
+)
 _CLOSED: Final = "The runtime has been closed and delegates nothing more."
 _UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
 _NO_JOURNAL: Final = (
@@ -107,20 +111,28 @@ class OutgoingDelegations:
         """Seconds that a delegation has when nothing else is said."""
         return self._session_state.default_timeout
 
-    def retry(self, policy: Retry, attempt: Attempt, timeout: float | None) -> Handle:
-        """Delegate by a retry policy.
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is delegated any more."""
+        return self._is_closed
 
-        Args:
-            policy: says which outcomes are tried again.
-            attempt: makes an attempt, with fields of its own.
-            timeout: seconds for all of them together; None is as of `delegate`.
+    def retry(
+        self, policy: Retry, first: Callable[[float | None], Handle], again: Callable[[Delegation], Handle],
+        timeout: float | None, *, is_named: bool,
+    ) -> Handle:  # fmt: skip
+        """Delegate by a retry policy; see `RetriedDelegation`.
 
         Raises:
-            EtherError: as `attempt`, for the first.
+            EtherError: as `first`.
         """
-        retried = RetriedDelegation(self, policy, attempt, timeout)
+        retried = RetriedDelegation(self, policy, first, again, timeout, is_named=is_named)
         self._retried.add(retried)
         return retried.begin()
+
+    def send(self, delegation: Delegation) -> Handle:
+        """Send a delegation whose timeout begins now; as `delegate`."""
+        deadline = None if delegation.timeout is None else self.resources.monotonic() + delegation.timeout
+        return self.delegate(delegation, deadline)
 
     def delegate(self, delegation: Delegation, deadline: float | None) -> Handle:
         """Send a delegation; every failure to do so is the handle's outcome, or raised before anything is sent.
@@ -272,12 +284,17 @@ class OutgoingDelegations:
             Kind.CANCEL, request_id=handle.key, source=handle.source.encode(), capability=handle.capability.encode()
         ))  # fmt: skip
 
-    def check_may_wait(self) -> None:
-        """Raise UsageError in a thread that runs an event loop or the link: it would stand still, or wait for itself."""
+    def check_may_wait(self, *, in_own_loop: bool = False) -> None:
+        """Raise UsageError in a thread that runs an event loop or the link: it would stand still, or wait for itself.
+
+        Args:
+            in_own_loop: whether it may wait in an event loop of the user's own, as for an answer of the bus itself.
+        """
         asyncio = sys.modules.get("asyncio")
-        if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
-            msg = "This waits in the event loop, which then stands still: `await` the handle instead of `.result()`."
-            raise errors.UsageError(msg)
+        if asyncio is not None and asyncio._get_running_loop() is not None and (  # noqa: SLF001  the quick one
+            not in_own_loop or self.resources.loop.is_current
+        ):  # fmt: skip
+            raise errors.UsageError(_IN_LOOP)
         if self._sender.link.is_receiving_thread:
             msg = "A callback of a handle runs in the receiving thread and must not wait: start a thread, or delegate."
             raise errors.UsageError(msg)

@@ -16,13 +16,13 @@ from ether.node.outgoing import OutgoingDelegations
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry, check_retry
+from ether_actors.task.retry import check_retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.latch import Waitable
 from ether_broker import errors
-from ether_broker.envelope.delegation import Budget, Delegation
+from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
@@ -67,7 +67,8 @@ class Responder:
         self._node = outgoing.name
         self.loop: EventLoop = resources.loop
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
-        self.retry: Callable[[Retry, Callable[..., Handle], float | None], Handle] = outgoing.retry
+        self.retry = outgoing.retry
+        self.send: Callable[[Delegation], Handle] = outgoing.send
         self.flush: Callable[[], None] = sender.flush
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.monotonic: Callable[[], float] = resources.monotonic
@@ -92,25 +93,20 @@ class Responder:
     ) -> Handle:  # fmt: skip
         """Delegate in an agent's name; in the node's as long as the bus does not know the agent."""
         given: dict[str, Any] = dict(options)
-        retry, timeout, budget = given.pop("retry", None), given.get("timeout"), given.get("budget")
+        retry = given.pop("retry", None)
         if retry is not None:
-            limit = budget.max_time_sec if timeout is None and isinstance(budget, Budget) else timeout
             return self.retry(
                 check_retry(retry),
-                lambda timeout, **own: self.delegate_as(
-                    agent, capability, params, to, {**given, "timeout": timeout, **own}
-                ),
-                limit,
-            )
+                lambda timeout: self.delegate_as(agent, capability, params, to, {**given, "timeout": timeout}),
+                self.send, given.get("timeout"), is_named="request_id" in given,
+            )  # fmt: skip
+        check_keywords(given)
         given["context_slice"] = given.pop("context", None)
-        check_keywords(options)
-        now = self.monotonic()
-        delegation = Delegation.parse({
+        return self.send(Delegation.parse({
             "request_id": self.new_id(), "from_agent": agent if self._is_open(agent) else self._node, "to_agent": to,
             "capability": capability, "params": params, "timestamp": self.wall(),
             **{name: value for name, value in given.items() if value is not None},
-        })  # fmt: skip
-        return self.delegate(delegation, None if delegation.timeout is None else now + delegation.timeout)
+        }))  # fmt: skip
 
     def call_after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call something in the pool after some seconds."""

@@ -1,24 +1,26 @@
 """A delegation with a retry policy: one handle for its user, and a delegation of its own for each attempt.
 
-delegate(1) ──► handle of the attempt ── outcome ──► Retry.delay ─┬─ None ──► the user's handle
-▲                                              └─ seconds ──► timer ──┐
-└─────────────────────── delegate(n + 1) ◄────────────────────────────┘
+first() ──► handle of the attempt ── outcome ──► Retry.delay ─┬─ None ──► the user's handle
+▲                                             └─ seconds ──► timer ──┐
+└──────────────── again(copy of the first) ◄─────────────────────────┘
 """
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ether_actors.task.handle import Handle, HandleHost
 from ether_actors.task.retry import Retry
-from ether_broker import errors
-from ether_broker.envelope.ids import to_text
+from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.delegation import Delegation
+from ether_broker.envelope.ids import foreign_id, to_text
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
+from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -28,21 +30,13 @@ if TYPE_CHECKING:
     from ether_actors.threads.loop_queue import LoopQueue
     from ether_broker.wire.frame import Header
 
-__all__ = ["Attempt", "RetriedDelegation", "RetryHost"]
+__all__ = ["RetriedDelegation", "RetryHost"]
 
-_ID: Final = 8
-"""Bytes of a request id that its attempts share: its time."""
-_VARIANT: Final = 0x80
-"""What the ninth byte of a UUID begins with."""
+logger: logging.Logger = logging.getLogger("ether.retry")
+
 _T = TypeVar("_T")
-
-
-class Attempt(Protocol):
-    """The signature of what makes an attempt: `delegate` of who delegates, with these fields of its own."""
-
-    def __call__(self, timeout: float | None, **fields: Any) -> Handle:
-        """Delegate."""
-        ...
+_MARK: Final = "retry"
+"""The extension that tells of an attempt its number and the request id of the first."""
 
 
 class RetryHost(HandleHost, Protocol):
@@ -55,6 +49,10 @@ class RetryHost(HandleHost, Protocol):
     @property
     def default_timeout(self) -> float:
         """Seconds that a delegation has when nothing else is said."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is delegated any more."""
 
     @property
     def resources(self) -> Resources:
@@ -73,28 +71,36 @@ class RetriedDelegation:
     Args:
         host: the node.
         policy: says which outcomes are tried again.
-        attempt: makes one.
-        timeout: seconds for all attempts together.
+        first: makes the first attempt, which has so many seconds.
+        again: makes another, a copy of the first with fields of its own.
+        timeout: seconds for all attempts together; None is the bus's default.
+        is_named: whether the request id of the first is the user's, who may send it again.
     """
 
-    def __init__(self, host: RetryHost, policy: Retry, attempt: Attempt, timeout: float | None) -> None:
+    def __init__(
+        self, host: RetryHost, policy: Retry, first: Callable[[float | None], Handle],
+        again: Callable[[Delegation], Handle], timeout: float | None, *, is_named: bool,
+    ) -> None:  # fmt: skip
         self._host = host
         self._policy = policy
-        self._attempt = attempt
+        self._again = again
+        self._is_named = is_named
         self._state_lock = threading.Lock()
         self._number = 1
-        self._is_waiting = False
+        self._ticket: list[RetriedDelegation] = []
+        """Itself, for the timer of the next attempt, as long as it is waited for."""
         self._is_cancelled = False
         self.earlier: list[Response] = []
         """The outcomes of the attempts before the last."""
         begun = self.resources.monotonic()
-        self._current = attempt(_least(policy.timeout, timeout))
-        if policy.timeout is None:
-            self._deadline = self._current.deadline
-        else:
-            self._deadline = begun + (host.default_timeout if timeout is None else timeout)
+        self._current = first(_least(policy.timeout, timeout))
         self._first = self._current.key
-        self.handle: Handle = self._current.twin(self, self._deadline)
+        deadline = self._current.deadline
+        if policy.timeout is not None:
+            budget = self._current.delegation.budget
+            limit = None if budget is None else budget.max_time_sec
+            deadline = begun + (_least(timeout, limit) or host.default_timeout)
+        self.handle: Handle = self._current.twin(self, deadline)
         """The user's."""
 
     def begin(self) -> Handle:
@@ -113,33 +119,44 @@ class RetriedDelegation:
 
     def _ended(self, current: Handle) -> None:
         """Decide on the outcome of an attempt."""
-        response, now = current.outcome(), self.resources.monotonic()
-        delay = self._policy.delay(response, self._number, self._deadline - now, self.resources.random)
-        with self._state_lock:
-            is_over = delay is None or self._is_cancelled
-            self._is_waiting = not is_over
-        if is_over:
-            self._end(current)
-            return
-        assert delay is not None
-        self.earlier.append(response)
-        self._host.call_at(now + delay, self._try_again)
-
-    def _try_again(self) -> None:
-        with self._state_lock:
-            if not self._is_waiting:
-                return  # cancelled or closed meanwhile
-            self._is_waiting = False
-        last, first = self._current, self.handle.delegation
-        number, left = self._number + 1, self._deadline - self.resources.monotonic()
-        marked = {**first.extensions, "retry": {"attempt": number, "first": to_text(self._first)}}
         try:
-            if left <= 0.0:
-                raise errors.WaitTimeout("The deadline passed during the delay.")
-            current = self._attempt(
-                _least(self._policy.timeout, left), request_id=_id_of(self._first, number), extensions=marked
-            )
-        except errors.EtherError:  # such as a budget that is used up, or the end of the runtime or of the task
+            response, now = current.outcome(), self.resources.monotonic()
+            delay = self._policy.delay(response, self._number, self.handle.deadline - now, self.resources.random)
+        except Exception:
+            logger.exception("a retry policy failed; the outcome of the attempt stands")
+            delay = None
+        if delay is not None:
+            ticket = [self]
+            with self._state_lock:
+                is_over = self._is_cancelled
+                if not is_over:
+                    self.earlier.append(response)
+                    self._ticket = ticket
+            if not is_over:
+                self._host.call_at(now + delay, lambda: _redeem(ticket))
+                if self._host.is_closed:  # perhaps it has been through with those that wait
+                    self.close()
+                return
+        self._end(current)
+
+    def try_again(self) -> None:
+        """Make the next attempt, as its time has come."""
+        with self._state_lock:
+            if not self._ticket:
+                return  # cancelled or closed meanwhile
+            self._ticket.clear()
+            self._ticket = []
+        last, number = self._current, self._number + 1
+        left = self.handle.deadline - self.resources.monotonic()
+        try:
+            current = self._again(self._copy(number, _least(self._policy.timeout, left))) if left > 0.0 else None
+        except EtherError as error:  # such as a budget that is used up, or the end of the runtime or of the task
+            logger.debug("attempt %d of %s is not made: %s", number, self.handle.id, error)
+            current = None
+        except BaseException:
+            logger.exception("attempt %d of %s cannot be made", number, self.handle.id)
+            current = None
+        if current is None:
             self.earlier.pop()
             self._end(last)
             return
@@ -151,6 +168,15 @@ class RetriedDelegation:
             current.cancel()
         self._follow(current)
 
+    def _copy(self, number: int, timeout: float | None) -> Delegation:
+        """The first delegation as that attempt; the same each time if the request id is the user's, who may repeat it."""
+        first, text = self.handle.delegation, to_text(self._first)
+        request_id = foreign_id(f"{text}/{number}") if self._is_named else self.resources.make_id()
+        return first.model_copy(update={
+            "request_id": to_text(request_id), "timeout": timeout, "timestamp": self.resources.wall(),
+            "extensions": freeze({**first.extensions, _MARK: {"attempt": number, "first": text}}),
+        })  # fmt: skip
+
     def _end(self, current: Handle) -> None:
         self._host.forget(self)
         current.share(self.handle)
@@ -161,7 +187,9 @@ class RetriedDelegation:
 
     def _give_up(self, code: str, message: str) -> bool:
         with self._state_lock:
-            is_waiting, self._is_waiting = self._is_waiting, False
+            ticket, self._ticket = self._ticket, []
+            is_waiting = bool(ticket)
+            ticket.clear()
         if is_waiting:
             self._host.forget(self)
             self.handle.end(Response(
@@ -199,9 +227,9 @@ class RetriedDelegation:
         """As the node's."""
         self._host.call(call)
 
-    def check_may_wait(self) -> None:
+    def check_may_wait(self, *, in_own_loop: bool = False) -> None:
         """As the node's."""
-        self._host.check_may_wait()
+        self._host.check_may_wait(in_own_loop=in_own_loop)
 
     def wait(self, event: Waitable, timeout: float | None) -> bool:
         """As the node's."""
@@ -216,11 +244,10 @@ class RetriedDelegation:
         return await self._host.take_in_loop(queue, timeout)
 
 
+def _redeem(ticket: list[RetriedDelegation]) -> None:
+    for one in list(ticket):
+        one.try_again()
+
+
 def _least(one: float | None, other: float | None) -> float | None:
     return other if one is None else one if other is None else min(one, other)
-
-
-def _id_of(first: bytes, attempt: int) -> str:
-    """The request id of an attempt: the same each time that the first has the same, so that nothing runs once more for it."""
-    digest = hashlib.sha256(first + attempt.to_bytes(2)).digest()[: 16 - _ID]
-    return to_text(first[:_ID] + bytes([_VARIANT | digest[0] & 0x3F]) + digest[1:])

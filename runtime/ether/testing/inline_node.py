@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from ether.node.node import Node
 from ether.node.outgoing import OutgoingDelegations
@@ -28,6 +29,9 @@ from ether_broker.transport.link import Link
 __all__ = ["InlineHandle", "InlineNode", "InlineResources"]
 
 _T = TypeVar("_T")
+_PATIENCE: Final = 1.0
+"""Seconds in which another task of the event loop has to move the bus's clock, when nothing else helps."""
+_PAUSE: Final = 0.001
 
 
 class _World(Protocol):
@@ -112,10 +116,14 @@ class InlineHandle(Handle):
         """Await the outcome in any event loop."""
         if self.done or self._owner.resources.loop.is_current:
             return (yield from super().__await__())
-        self.wait()
+        try:
+            yield from _moved(lambda: self.wait(None), self._owner.resources).__await__()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
         return self.outcome()
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait(self, timeout: float | None) -> None:
         """Run the bus until there is an outcome; see `Handle.wait`."""
         clock = self._owner.resources.monotonic
         began = clock()
@@ -168,10 +176,36 @@ class InlineResources(Resources):
         """As `take`; in the bus's own event loop, whatever runs there moves on by itself."""
         if self.loop.is_current:
             return await queue.get(timeout)
-        if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
-            raise Empty
-        await asyncio.sleep(0)
+
+        def move() -> None:
+            if queue.empty() and not self._world.wait(lambda: not queue.empty(), timeout):
+                raise Empty
+
+        await _moved(move, self)
         return queue.get_nowait()
+
+
+async def _moved(move: Callable[[], None], resources: Resources) -> None:
+    """Let the bus move in a test's own event loop; while only the clock can help, let other tasks move that.
+
+    Raises:
+        Stalled: nobody has for a second.
+    """
+    began, clock = resources.monotonic(), time.monotonic
+    end = clock() + _PATIENCE
+    while True:
+        try:
+            move()
+        except WaitTimeout:  # `Stalled`
+            now = resources.monotonic()
+            if now > began:
+                began, end = now, clock() + _PATIENCE
+            if clock() >= end:
+                raise
+            await asyncio.sleep(_PAUSE)
+        else:
+            await asyncio.sleep(0)
+            return
 
 
 class InlineNode(Node):

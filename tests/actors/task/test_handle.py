@@ -47,7 +47,7 @@ class Owner:
     def call(call: Callable[[], object]) -> None:
         call()
 
-    def check_may_wait(self) -> None:
+    def check_may_wait(self, *, in_own_loop: bool = False) -> None:
         if self.refusal is not None:
             raise self.refusal
 

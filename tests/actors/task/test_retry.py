@@ -39,7 +39,11 @@ def response(status: str, code: str = "", *, retryable: bool = False, retry_afte
         ("TIMEOUT", "expired", True, True),
         ("TIMEOUT", "deadline", True, False),
         ("TIMEOUT", "broker_unreachable", True, False),
-        ("FAILED_EXECUTION", "agent_crash", True, True),
+        ("FAILED_EXECUTION", "agent_crash", True, False),
+        ("FAILED_EXECUTION", "lease_lost", True, False),
+        ("FAILED_EXECUTION", "exception", True, True),
+        ("PARTIAL", "budget_exceeded", True, False),
+        ("REJECTED_CONTEXT", "misfit", True, False),
         ("FAILED_EXECUTION", "agent_crashed", True, False),
         ("FAILED_EXECUTION", "node_lost", True, False),
         ("FAILED_EXECUTION", "broker_lost", True, False),
@@ -76,12 +80,8 @@ def test_no_attempt_is_beyond_the_bounds(
         assert 0.0 <= delay < left
         assert delay >= (after or 0.0)
         assert status not in {Status.COMPLETED, Status.CANCELLED, Status.ACCEPTED, Status.PROGRESS}
-        unknown = {"node_lost", "broker_lost", "broker_unreachable", "agent_crashed"}
-        assert (
-            code not in unknown - on
-            or status in on
-            or status in {Status.REJECTED_OVERLOAD} - {Status.REJECTED_OVERLOAD}
-        )
+        perhaps_done = {"agent_crash", "agent_crashed", "broker_lost", "lease_lost", "node_lost"}
+        assert status in on or code in on or status is Status.REJECTED_OVERLOAD or code not in perhaps_done
 
 
 def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
@@ -106,6 +106,12 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
         ({"on": "TIMEOUT"}, "on is 'TIMEOUT'; give a set of words"),
         ({"on": {7}}, r"on is \{7\}; give a set of words"),
         ({"on": {"TIMEOOT"}}, r"on has 'TIMEOOT', which is no failure. Did you mean 'TIMEOUT'\?"),
+        ({"on": {"exeption"}}, r"on has 'exeption', which is no code. Did you mean 'exception'\?"),
+        ({"on": {"timeout"}}, r"on has 'timeout', which is no code. Did you mean 'TIMEOUT'\?"),
+        (
+            {"on": {"ConnectionError"}},
+            "on has 'ConnectionError', which is no code. Of an exception in a handler the code is",
+        ),
         ({"on": {"COMPLETED"}}, "on has 'COMPLETED', which is no failure. Known: FAILED_EXECUTION"),
         ({"on": {Status.CANCELLED}}, "on has 'CANCELLED', which is no failure"),
     ],
@@ -113,3 +119,9 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
 def test_a_policy_that_cannot_be_says_what_would(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpec, match=f"Retry: {said}"):
         Retry(**given)
+
+
+def test_an_agents_own_code_is_taken() -> None:
+    policy = Retry(on={"rate_limited_by_vendor"}, backoff=AT_ONCE)
+
+    assert policy.delay(response("FAILED_EXECUTION", "rate_limited_by_vendor"), 1, 9.0, Random()) == 0.0
