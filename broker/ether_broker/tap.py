@@ -127,7 +127,7 @@ class Tap:
                 break
             index += 1
             _, time, passed, length = self._batches[index]
-            if size + length > _MERGED:
+            if size + length > _MERGED or following - first + len(passed) > BATCH:
                 break
         cursor.position = following
         cursor.unacknowledged.append((following, size))

@@ -55,8 +55,8 @@ def conditions(
         terms["substr(capability, 1, ?) = ?"] = len(capability), capability
     elif capability is not None:
         terms["capability = ?"] = (capability,)
-    statuses = (status,) if isinstance(status, Status) else status
-    codes = None if statuses is None else [one.code for one in statuses]
+    statuses = (status,) if isinstance(status, str) else status  # of which a member is one
+    codes = None if statuses is None else [Status(one).code for one in statuses]
     for column, wanted in (("status", codes), ("kind", kind)):
         if isinstance(wanted, int):
             terms[f"{column} = ?"] = (int(wanted),)
