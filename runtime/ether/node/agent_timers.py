@@ -70,8 +70,8 @@ class _Timer:
         self._cell = cell
         self._agent = agent
         self._capability = capability
-        self.schedule = schedule
-        self.due = 0.0
+        self.schedule: Schedule = schedule
+        self.due: float = 0.0
         self._handle: Handle | None = None
 
     def begin(self) -> None:

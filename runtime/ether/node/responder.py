@@ -16,7 +16,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
-from ether_actors.task.retry import check_retry
+from ether_actors.task.retry import Retry, check_retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
@@ -67,7 +67,7 @@ class Responder:
         self._node = outgoing.name
         self.loop: EventLoop = resources.loop
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
-        self.retry = outgoing.retry
+        self._outgoing = outgoing
         self.send: Callable[[Delegation], Handle] = outgoing.send
         self.flush: Callable[[], None] = sender.flush
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
@@ -87,6 +87,13 @@ class Responder:
         """Held from when such is taken out until it is sent, so that nothing newer goes before it."""
 
     # -- what a cell and its tasks say ----------------------------------------------------------------------------
+
+    def retry(
+        self, policy: Retry, first: Callable[[float | None], Handle], again: Callable[[Delegation], Handle],
+        timeout: float | None, *, is_named: bool,
+    ) -> Handle:  # fmt: skip
+        """As `OutgoingDelegations.retry`."""
+        return self._outgoing.retry(policy, first, again, timeout, is_named=is_named)
 
     def delegate_as(
         self, agent: str, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
