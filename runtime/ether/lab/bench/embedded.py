@@ -16,7 +16,7 @@ from ether.lab.report import Figure, Report, amount, at_least, at_most, ratio
 __all__ = ["embedded"]
 
 _SERIAL: Final = ("pykka", "ether", "ask", "durable")
-_PIPELINED: Final = ("pykka", "ether")
+_PIPELINED: Final = ("pykka", "ether", "map")
 _ASKING: Final = ("pykka", "ether", "ask")
 
 
@@ -30,6 +30,7 @@ def embedded(settings: BenchSettings) -> Report:
     figures = [
         *_medians("median", p50),
         ratio("embedded", "rate, delegate / pykka futures", rate["ether"], rate["pykka"], at_least(0.35)),
+        ratio("embedded", "rate, bus.map / handles by hand", rate["map"], rate["ether"], at_least(0.8)),
         ratio("embedded", "p99 / median", p99["ether"], p50["ether"], at_most(3.0)),
         ratio("embedded", "p99 / median, with an observer and a journal", p99["durable"], p50["durable"], at_most(3.0)),
         amount("embedded", "median", [seconds * 1e6 for seconds in p50["ether"]], "µs"),

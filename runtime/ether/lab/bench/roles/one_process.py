@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +43,7 @@ class OneProcess(Role):
             bus.start(EchoAgent)
         actor = _Echo.start()
         self.callback(actor.stop)
+        self._plain = plain
         self._thread = self.enter_context(ThreadPoolExecutor(1, "bench"))
         body = body_of(OPAQUE)
         name = capability_of(OPAQUE)
@@ -65,7 +68,20 @@ class OneProcess(Role):
 
     def measure(self, contender: str, window: int, seconds: float) -> Info:
         """Make round trips for that many seconds: one after the other, or so many at a time."""
-        one = self._one[contender]
         if window == 1:
-            return self._thread.submit(serial, one, seconds).result()
+            return self._thread.submit(serial, self._one[contender], seconds).result()
+        if contender == "map":
+            return self._thread.submit(_map, self._plain, window, seconds).result()
         return self._thread.submit(pipelined, self._begin[contender], window, seconds).result()
+
+
+def _map(bus: Runtime, window: int, seconds: float) -> Info:
+    """Take the outcomes of an endless map for that many seconds."""
+    clock = time.perf_counter
+    start, count = clock(), 0
+    with bus.map(capability_of(OPAQUE), itertools.repeat(body_of(OPAQUE)), window=window) as outcomes:
+        for _ in outcomes:
+            count += 1
+            if clock() - start >= seconds:
+                break
+        return {"count": count, "seconds": clock() - start}
