@@ -19,7 +19,7 @@ from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
-from ether_actors.task.mapped import WINDOW, Mapped
+from ether_actors.task.mapped import WINDOW, Mapped, check_each
 from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
@@ -257,12 +257,25 @@ class Runtime:
         """Open it in a thread, so that the event loop goes on; a task that is cancelled meanwhile leaves nothing open."""
         import asyncio
 
-        opening = asyncio.ensure_future(asyncio.to_thread(self.open))
+        lock, is_left = threading.Lock(), False
+
+        def open_unless_left() -> None:
+            self.open()
+            with lock:
+                is_wanted = not is_left
+            if not is_wanted:
+                self.close(0.0)
+
+        opening: asyncio.Future[None] = asyncio.ensure_future(asyncio.to_thread(open_unless_left))
         try:
-            return await asyncio.shield(opening)
+            await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(lambda _opened: threading.Thread(target=self.close, args=(0.0,)).start())
+            with lock:
+                is_left = True
+            if self._node is not None:  # it looked before
+                threading.Thread(target=self.close, args=(0.0,), name="ether-close").start()
             raise
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -489,9 +502,12 @@ class Runtime:
             options: the other keywords of `delegate`, for each; `timeout` is that of each.
 
         Raises:
-            UsageError: `window` is no number above 0, or `items` is a text or a dict.
+            UsageError: `window` is no number above 0, `items` is a text or a dict, or an option is of one delegation only.
+            Closed: the runtime is not open.
         """
-        return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window)
+        check_each(options, "map")
+        check = self.node.outgoing.check_may_wait
+        return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window, check)
 
     def broadcast(self, capability: str, params: Any = None, **options: Unpack[DelegateOptions]) -> dict[str, Handle]:
         """Delegate the same to every agent that holds a capability now; {agent: handle}.
@@ -501,13 +517,16 @@ class Runtime:
 
         Args:
             capability: as of `delegate`; a prefix stands for those below it, and an agent that holds several gets one
-                delegation.
+                delegation. An agent that accepts any capability (`*`) is no holder.
             params: as of `delegate`.
             options: the other keywords of `delegate`, for each.
 
         Raises:
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
+            UsageError: an option is of one delegation only.
         """
+        check_each(options, "broadcast")
+        Delegation.parse({"request_id": self.node.resources.new_id(), "capability": capability})  # checks the name
         packed = Payload(pack(params, where="params", bounded=True))
         holders = [str(item["agent"]) for item in self._list("ether.capabilities", {"capability": capability})]
         return {name: self.delegate(capability, packed, to=name, **options) for name in holders}

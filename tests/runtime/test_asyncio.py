@@ -212,18 +212,43 @@ def test_an_outcome_that_is_not_there_says_what_waits_for_it() -> None:
             handle.outcome()
 
 
-def test_a_task_that_is_cancelled_while_it_opens_leaves_nothing_open(tmp_path: Any) -> None:
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+def test_a_task_that_is_cancelled_while_it_opens_leaves_nothing_open(
+    moment: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    opened = Runtime.open
+
+    def slow(self: Runtime) -> Runtime:
+        begun.set()
+        goes_on.wait(PATIENCE)
+        opened(self)
+        ended.set()
+        return self
+
+    monkeypatch.setattr(Runtime, "open", slow)
+    runtime = Runtime(bind=f"ipc://{tmp_path}/bus")
+
     async def main() -> None:
-        before = threading.active_count()
-        opening = asyncio.create_task(Runtime(bind=f"ipc://{tmp_path}/bus").__aenter__())
+        opening = asyncio.create_task(runtime.__aenter__())
         await asyncio.sleep(0)
+        while moment != "before" and not begun.is_set():
+            await asyncio.sleep(0.001)
+        if moment == "after":
+            goes_on.set()
+            ended.wait(PATIENCE)  # the loop has not heard of it
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        await asyncio.to_thread(wait_until, lambda: threading.active_count() <= before + 2, PATIENCE)  # asyncio's own
-        assert not (tmp_path / "bus").exists()
+        goes_on.set()
 
     asyncio.run(main())
+
+    assert wait_until(lambda: ended.is_set() and runtime._node is None, PATIENCE)
+    assert wait_until(lambda: not (tmp_path / "bus").exists(), PATIENCE)
+    for thread in threading.enumerate():
+        if thread.name == "ether-close":
+            thread.join(PATIENCE)
 
 
 def test_what_keeps_it_from_opening_is_raised() -> None:

@@ -12,7 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ether import Agent, Budget, Mapped, Retry, Runtime, Status, Task, UsageError, capability
+from ether import (
+    Agent,
+    Budget,
+    Closed,
+    Handle,
+    InvalidEnvelope,
+    Mapped,
+    Retry,
+    Runtime,
+    Status,
+    Task,
+    UsageError,
+    capability,
+)
 from ether.testing import TestRuntime
 from tests.support import wait_until
 
@@ -193,6 +206,55 @@ def test_every_holder_is_asked_once_and_answers_by_the_deadline(bus: Runtime) ->
     slow = bus.broadcast("work.do", {"n": 1, "seconds": 30.0}, timeout=0.2, retry=Retry())
     assert {handle.result(PATIENCE).status for handle in slow.values()} == {Status.TIMEOUT}
     assert time.monotonic() - began < 5.0
+
+
+def test_what_is_of_one_delegation_is_not_for_many(bus: Runtime) -> None:
+    for name in ("request_id", "external_id"):
+        with pytest.raises(UsageError, match=f"map makes many delegations, and {name} is of one"):
+            bus.map("work.do", [{"n": 1}], **{name: "x"})
+        with pytest.raises(UsageError, match=f"broadcast makes many delegations, and {name} is of one"):
+            bus.broadcast("work.do", {"n": 1}, **{name: "x"})
+    for wrong in ("", "two words"):
+        with pytest.raises(InvalidEnvelope):
+            bus.broadcast(wrong)
+
+
+def test_what_ends_a_map_is_raised_when_what_was_begun_has_been_given(bus: Runtime) -> None:
+    def delegate(params: Any) -> Handle:
+        if params["n"] >= 10:
+            raise Closed("The runtime has been closed.")
+        return bus.delegate("work.do", params)
+
+    items = ({"n": n, "seconds": 0.05} for n in range(40))
+    outcomes = Mapped(delegate, items, 20, bus.node.outgoing.check_may_wait)
+    found = []
+    with pytest.raises(Closed):
+        while True:
+            found.append(next(outcomes).data)
+
+    assert found == list(range(10))
+    assert next(outcomes, None) is None
+
+
+def test_a_refused_look_begins_nothing_and_loses_nothing(bus: Runtime) -> None:
+    outcomes = bus.map("work.do", [{"n": n} for n in range(5)], window=1)
+
+    async def look() -> None:
+        with pytest.raises(UsageError, match="`await` the handle"):
+            next(outcomes)
+
+    asyncio.run(look())
+    assert Worker.most == 0
+    assert [response.data for response in outcomes] == list(range(5))
+
+
+def test_a_map_goes_on_in_another_loop(bus: Runtime) -> None:
+    outcomes = bus.map("work.do", ({"n": n} for n in range(9)), window=3)
+
+    async def take(count: int) -> list[int]:
+        return [(await anext(outcomes)).data for _ in range(count)]
+
+    assert asyncio.run(take(4)) + asyncio.run(take(5)) == list(range(9))
 
 
 @settings(max_examples=60, deadline=None)

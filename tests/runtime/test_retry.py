@@ -149,13 +149,13 @@ def test_an_attempt_has_its_own_timeout_and_all_have_that_of_the_whole(bus: Runt
     Flaky.plan = ["hang"] * 99
     began = time.monotonic()
 
-    handle = bus.delegate("flaky.do", timeout=0.5, retry=Retry(attempts=99, timeout=0.1, on={"TIMEOUT"}, backoff=SOON))
+    handle = bus.delegate("flaky.do", timeout=1.5, retry=Retry(attempts=99, timeout=0.1, on={"TIMEOUT"}, backoff=SOON))
     response = handle.result(PATIENCE)
 
     assert response.status is Status.TIMEOUT
-    assert 2 <= len(handle.earlier) + 1 <= 6
-    assert time.monotonic() - began < 3.0
-    assert handle.deadline - began <= 0.6
+    assert 2 <= len(handle.earlier) + 1 <= 15
+    assert time.monotonic() - began < 4.0
+    assert handle.deadline - began <= 1.6
 
 
 def test_a_delay_that_would_pass_the_deadline_is_not_waited_for(bus: Runtime) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import time
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ether import (
     Agent,
     AgentCrash,
+    Closed,
+    InvalidEnvelope,
     Observation,
     Observer,
     Retry,
@@ -199,6 +204,84 @@ def test_the_bus_is_not_there_before_the_agent_is_started() -> None:
         pytest.raises(UsageError, match=r"Hasty.bus is there from on_start on, and not in __init__"),
     ):
         bus.start(Hasty)
+
+
+class Reminded(Agent):
+    """Has a delegation made an hour after each start."""
+
+    ran: list[str]
+
+    def on_start(self) -> None:
+        self.weight = bytearray(1)
+        self.later = self.bus.after(3_600.0, "reminded.run")
+
+    @every(86_400.0)
+    @capability("reminded.run")
+    def run(self, task: Task) -> None:
+        Reminded.ran.append(task.delegation.from_agent or "")
+
+    @capability("reminded.crash")
+    def crash(self) -> None:
+        raise AgentCrash("now")
+
+
+def test_what_is_to_come_belongs_to_one_life_of_the_agent(bus: TestRuntime, monkeypatch: Any) -> None:
+    monkeypatch.setattr(logging.getLogger("ether.node"), "disabled", True)  # what it is told keeps tracebacks
+    Reminded.ran = []
+    ref = bus.start(Reminded)
+    lives = [weakref.ref(bus.node.agent_host.cell("reminded").agent)]  # type: ignore[arg-type]  # it runs
+    for _ in range(3):
+        bus.delegate("reminded.crash").result()
+        bus.advance(10.0)
+        lives.append(weakref.ref(bus.node.agent_host.cell("reminded").agent))  # type: ignore[arg-type]
+    gc.collect()
+    assert [life() is None for life in lives] == [True, True, True, False], "no timer keeps an agent that has ended"
+
+    bus.advance(3_700.0)
+    assert Reminded.ran == ["reminded"], "once, and not once for each life"
+
+    old = bus.node.agent_host.cell("reminded").agent
+    assert old is not None
+    old.bus.after(10.0, "reminded.run")
+    ref.stop()
+    bus.advance(20.0)
+    assert Reminded.ran == ["reminded"]
+    with pytest.raises(Closed, match="This Reminded has ended, and delegates nothing more"):
+        old.bus.delegate("reminded.run")
+
+
+def test_a_cancelled_delay_keeps_nothing(bus: TestRuntime) -> None:
+    bus.start(Counter)
+    agent = bus.node.agent_host.cell("counter").agent
+    assert agent is not None
+
+    class Params(dict[str, str]):
+        pass
+
+    params = Params(text="two words")
+    kept = weakref.ref(params)
+    delayed = agent.bus.after(3_600.0, "count.words", params)
+    del params
+    delayed.cancel()
+    gc.collect()
+
+    assert kept() is None
+    with pytest.raises(InvalidEnvelope, match="no keyword 'tmeout'"):
+        agent.bus.after(1.0, "count.words", tmeout=1.0)  # type: ignore[call-arg]
+
+
+def test_a_wall_clock_that_was_wrong_for_a_moment_silences_no_schedule(bus: TestRuntime, monkeypatch: Any) -> None:
+    bus.start(Daily)
+    resources, ahead = bus.node.resources, [0.0]
+    wall = resources.wall
+    monkeypatch.setattr(resources, "wall", lambda: wall() + ahead[0])
+    ahead[0] = 365 * 86_400.0
+    bus.advance(3_600.0)
+    ahead[0] = 0.0
+    for _ in range(60):
+        bus.advance(3_600.0)
+
+    assert len(Daily.moments) >= 3  # one in the wrong year, and those of two days
 
 
 @pytest.mark.parametrize("kind", ["embedded", "journal", "joined"])

@@ -134,7 +134,7 @@ class Agent(pykka.Actor, ComposableAgent):
         """
         if self.bus_services is None:
             raise UsageError(f"{type(self).__name__}.bus is there from on_start on, and not in __init__.")
-        return AgentBus(self.agent_name, self.bus_services)
+        return AgentBus(self, self.bus_services)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import logging
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from ether_broker.errors import UsageError
+from ether_broker.envelope.fields import check_keywords
+from ether_broker.errors import Closed, EtherError, UsageError
 
 if TYPE_CHECKING:
+    from ether_actors.agent.agent import Agent
     from ether_actors.task.handle import Handle
     from ether_actors.task.retry import DelegateOptions
 
 __all__ = ["AgentBus", "AgentBusServices", "Delayed"]
+
+logger: logging.Logger = logging.getLogger("ether.timers")
 
 
 class AgentBusServices(Protocol):
     """The interface of the node that an agent delegates from."""
 
     def delegate_as(
-        self, agent: str, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
+        self, agent: Agent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
     ) -> Handle:  # fmt: skip
-        """Delegate in an agent's name; in the node's as long as the bus does not know the agent."""
+        """Delegate in an agent's name; in the node's as long as the bus does not know the agent.
+
+        Raises:
+            Closed: the agent has ended.
+        """
         ...
 
     def call_after(self, seconds: float, call: Callable[[], None]) -> None:
@@ -49,8 +59,8 @@ class AgentBus:
 
     __slots__ = ("_agent", "_services")
 
-    def __init__(self, agent: str, services: AgentBusServices) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, services: AgentBusServices) -> None:
+        self._agent = weakref.ref(agent)  # which keeps this
         self._services = services
 
     def delegate(
@@ -59,18 +69,26 @@ class AgentBus:
         """Delegate in this agent's name; as `Runtime.delegate`.
 
         In `on_start` the bus does not know the agent yet: the delegation is in the name of its node.
+
+        Raises:
+            Closed: the agent has ended, also by a restart; another instance has its name.
         """
-        return self._services.delegate_as(self._agent, capability, params, to, options)
+        agent = self._agent()
+        if agent is None:
+            raise Closed("The agent has ended, and delegates nothing more.")
+        return self._services.delegate_as(agent, capability, params, to, options)
 
     def after(
         self, seconds: float, capability: str, params: Any = None, *, to: str | None = None,
         **options: Unpack[DelegateOptions],
     ) -> Delayed:  # fmt: skip
-        """Delegate after some seconds, up to 0.3 s later; not if this process ends before.
+        """Delegate after some seconds, up to 0.3 s later; not if the agent ends before, also by a restart.
 
         Raises:
             UsageError: `seconds` is no number, or below 0.
+            InvalidEnvelope: there is no such keyword.
         """
+        check_keywords(options)
         return Delayed(seconds, lambda: self.delegate(capability, params, to=to, **options), self._services.call_after)
 
 
@@ -91,7 +109,7 @@ class Delayed:
         assert bus.delegate("reminder.stop").result().data is True
     """
 
-    __slots__ = ("_delegate", "_is_cancelled", "handle")
+    __slots__ = ("_is_cancelled", "_ticket", "handle")
 
     def __init__(
         self, seconds: float, delegate: Callable[[], Handle], call_after: Callable[[float, Callable[[], None]], None]
@@ -100,19 +118,23 @@ class Delayed:
             raise UsageError(f"after({seconds!r:.40}, …): seconds, 0 or more.")
         self.handle: Handle | None = None
         """Of the delegation, once it is made."""
-        self._delegate = delegate
+        ticket = self._ticket = [delegate]
         self._is_cancelled = False
-        call_after(float(seconds), self._make)
+        call_after(float(seconds), lambda: self._redeem(ticket))
 
     def cancel(self) -> None:
         """Do not make it; if it has been made, cancel it."""
         self._is_cancelled = True
+        self._ticket.clear()  # what the timer keeps until then is next to nothing
         if self.handle is not None:
             self.handle.cancel()
 
-    def _make(self) -> None:
-        if self._is_cancelled:
-            return
-        self.handle = self._delegate()
-        if self._is_cancelled:
+    def _redeem(self, ticket: list[Callable[[], Handle]]) -> None:
+        while ticket:
+            try:
+                self.handle = ticket.pop()()
+            except EtherError as error:  # such as the end of the agent
+                logger.info("a delegation of `after` is not made: %s", error)
+                return
+        if self._is_cancelled and self.handle is not None:
             self.handle.cancel()

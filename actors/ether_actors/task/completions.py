@@ -69,7 +69,7 @@ class Completions:
         """Await the next; a task that is cancelled meanwhile has taken nothing."""
         if not self._waiting:
             raise StopAsyncIteration
-        if not isinstance(self._ended, LoopQueue):
+        if not isinstance(self._ended, LoopQueue) or not self._ended.is_of_this_loop:
             self._ended = LoopQueue()
             self._begin(self._ended.put)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from queue import SimpleQueue
 from typing import Any, Final, Self, TypeVar
 
@@ -11,9 +11,9 @@ from ether_actors.task.handle import Handle, HandleHost
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import InvalidEnvelope, PayloadTooLarge, UsageError
+from ether_broker.errors import EtherError, InvalidEnvelope, PayloadTooLarge, UsageError
 
-__all__ = ["WINDOW", "Mapped"]
+__all__ = ["WINDOW", "Mapped", "check_each"]
 
 WINDOW: Final = 64
 """Delegations that are open at a time."""
@@ -26,8 +26,9 @@ class Mapped:
     """The outcomes of `bus.map`, in the order of the items; iterate with for or async for, once.
 
     An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
-    REJECTED_CONTEXT. Items are taken as they are needed: whoever leaves the iteration begins nothing more, and `close`, or the
-    end of a `with` block, cancels what is open.
+    REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed, is raised when the outcomes before it have
+    been given. Items are taken as they are needed: whoever leaves the iteration begins nothing more, and `close`, or the end of
+    a `with` block, cancels what is open. For one thread, or one task, at a time.
 
     Example:
         texts = [{"text": "word " * n} for n in range(100)]
@@ -36,7 +37,9 @@ class Mapped:
         assert (outcomes.done, outcomes.failed, outcomes.total) == (100, 0, 100)
     """
 
-    def __init__(self, delegate: Callable[[Any], Handle], items: Iterable[Any], window: int) -> None:
+    def __init__(
+        self, delegate: Callable[[Any], Handle], items: Iterable[Any], window: int, check_may_wait: Callable[[], None]
+    ) -> None:  # fmt: skip
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise UsageError(f"window={window!r:.40}: delegations that are open at a time, 1 or more.")
         if isinstance(items, str | bytes | dict):
@@ -51,6 +54,9 @@ class Mapped:
         self.total: int | None = len(items) if isinstance(items, Sized) else None
         """Items in all; None if they do not say how many they are."""
         self._delegate = delegate
+        self._check_may_wait = check_may_wait
+        self._error: EtherError | None = None
+        """What kept the items that are left from being begun."""
         self._items = iter(items)
         self._window = window
         self._order: deque[Handle | Response] = deque()
@@ -64,13 +70,14 @@ class Mapped:
 
     def __next__(self) -> Response:
         """Wait for the next."""
+        self._check_may_wait()
         if not isinstance(self._ended, SimpleQueue):
             self._ended = self._move_to(SimpleQueue())
-        if not self._begin(self._ended, check=True):
-            raise StopIteration
+        if not self._begin(self._ended):
+            raise self._stop(StopIteration)
         while (response := self._first()) is None:
             self._note(self._owner.take(self._ended, None))
-            self._begin(self._ended, check=True)
+            self._begin(self._ended)
         return response
 
     def __aiter__(self) -> Self:
@@ -79,14 +86,19 @@ class Mapped:
 
     async def __anext__(self) -> Response:
         """Await the next; a task that is cancelled meanwhile has taken nothing."""
-        if not isinstance(self._ended, LoopQueue):
+        if not isinstance(self._ended, LoopQueue) or not self._ended.is_of_this_loop:
             self._ended = self._move_to(LoopQueue())
-        if not self._begin(self._ended, check=False):
-            raise StopAsyncIteration
+        if not self._begin(self._ended):
+            raise self._stop(StopAsyncIteration)
         while (response := self._first()) is None:
             self._note(await self._owner.take_in_loop(self._ended, None))
-            self._begin(self._ended, check=False)
+            self._begin(self._ended)
         return response
+
+    def _stop(self, end: type[Exception]) -> Exception:
+        """What is raised when all that was begun has been given: the end, or what kept the rest from being begun."""
+        error, self._error = self._error, None
+        return error or end()
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +131,7 @@ class Mapped:
     def _owner(self) -> HandleHost:
         return next(one for one in self._order if isinstance(one, Handle))._owner  # noqa: SLF001  one waits as the other
 
-    def _begin(self, ended: SimpleQueue[Handle] | LoopQueue[Handle], *, check: bool) -> bool:
+    def _begin(self, ended: SimpleQueue[Handle] | LoopQueue[Handle]) -> bool:
         """Begin what the window has room for; whether anything is left to give."""
         while not ended.empty():
             self._note(ended.get_nowait())
@@ -136,10 +148,11 @@ class Mapped:
                 self.done += 1
                 self.failed += 1
                 continue
+            except EtherError as error:  # such as a runtime that was closed, or a budget that is used up
+                self._items, self._error = iter(()), error
+                break
             self._order.append(last)
             self._open += 1
-            if check:
-                last._owner.check_may_wait()  # noqa: SLF001  as above
             if not last._when_done(ended.put):  # noqa: SLF001  as above
                 ended.put(last)
         if last is not None:
@@ -170,3 +183,14 @@ def _refused(error: InvalidEnvelope | PayloadTooLarge) -> Response:
         summary=str(error),
         error=ErrorInfo(code=error.code, message=str(error)),
     )
+
+
+def check_each(options: Mapping[str, object], what: str) -> None:
+    """Check the keywords that are for each of several delegations.
+
+    Raises:
+        UsageError: one of them can be of one delegation only.
+    """
+    for name in ("request_id", "external_id"):
+        if options.get(name) is not None:
+            raise UsageError(f"{what} makes many delegations, and {name} is of one: leave it out.")

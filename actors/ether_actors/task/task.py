@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 from ether_actors.task.amount import is_amount
 from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.lease import Lease, resource_of
-from ether_actors.task.mapped import WINDOW, Mapped
+from ether_actors.task.mapped import WINDOW, Mapped, check_each
 from ether_actors.task.permissions import narrowed
 from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import Budget, Delegation
@@ -46,6 +46,9 @@ class TaskServices(Protocol):
 
     def send(self, delegation: Delegation) -> Handle:
         """Send a sub-delegation whose timeout begins now."""
+
+    def check_may_wait(self) -> None:
+        """Raise UsageError if the calling thread must not wait."""
 
     def retry(
         self, policy: Retry, first: Callable[[float | None], Handle], again: Callable[[Delegation], Handle],
@@ -329,7 +332,13 @@ class Task:
 
         With a budget, give each its part: `budget=task.budget.part(n)`, n being those that are open at a time.
         """
-        return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window)
+        services = self._open_services("map")
+        if services is None:
+            raise UsageError(_OFF_THE_BUS.format("delegate to"))
+        check_each(options, "map")
+        return Mapped(
+            lambda params: self.delegate(capability, params, to=to, **options), items, window, services.check_may_wait
+        )
 
     def lease(
         self, path: str | os.PathLike[str] | None = None, *, resource: str | None = None, wait: float | None = None

@@ -25,6 +25,13 @@ class LoopQueue(Generic[_T]):
         self._items: SimpleQueue[_T] = SimpleQueue()
         self._has_news = asyncio.Event()
 
+    @property
+    def is_of_this_loop(self) -> bool:
+        """Whether it is of the loop that runs here."""
+        import asyncio
+
+        return asyncio.get_running_loop() is self._loop
+
     def put(self, item: _T) -> None:
         """Add an item; from any thread."""
         self._items.put(item)

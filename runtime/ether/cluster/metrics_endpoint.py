@@ -14,6 +14,8 @@ __all__ = ["MetricsEndpoint", "MetricsSpec"]
 
 _PATH: Final = "/metrics"
 _MOST: Final = 65_535
+_SILENCE: Final = 10.0
+"""Seconds after which a client that says nothing is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,15 @@ class MetricsEndpoint:
     def __init__(self, spec: MetricsSpec, metrics: Metrics) -> None:
         from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_args: object) -> None:
+                """Say nothing: a client that has gone away is no news."""
+
         class Handler(BaseHTTPRequestHandler):
+            timeout = _SILENCE
+
             def do_GET(self) -> None:
                 """Answer a scrape."""
                 if self.path.partition("?")[0] != _PATH:
@@ -78,13 +88,12 @@ class MetricsEndpoint:
                 """Say nothing: a scrape every few seconds is no news."""
 
         try:
-            self._server = ThreadingHTTPServer((spec.host, spec.port), Handler)
+            self._server = Server((spec.host, spec.port), Handler)
         except OSError as error:
             where = f"{spec.host}:{spec.port}"
             raise AddressInUse(
                 f"The metrics cannot be served at {where} ({error}): choose another port or host."
             ) from error
-        self._server.daemon_threads = True
         self.url: str = f"http://{spec.host}:{self._server.server_address[1]}{_PATH}"
         """Where the metrics are."""
         self._thread = threading.Thread(target=self._server.serve_forever, name="ether-metrics", daemon=True)

@@ -79,10 +79,12 @@ class AgentHost:
         """The agents of this node."""
         return {cell.name for cell in self.cells}
 
-    def is_open(self, name: str) -> bool:
-        """Whether an agent of this node takes turns, so that the bus knows it."""
-        cell = self._cells.get(name.encode())
-        return cell is not None and cell.state is CellState.RUNNING
+    def is_open(self, agent: Agent) -> bool | None:
+        """Whether an agent of this node takes turns, so that the bus knows it; None if it has ended."""
+        cell = self._cells.get(agent.agent_name.encode())
+        if cell is None or cell.agent is not agent or cell.state is CellState.STOPPED or agent.actor_stopped.is_set():
+            return None
+        return cell.state is CellState.RUNNING
 
     def cell(self, name: str) -> Cell:
         """An agent's cell.

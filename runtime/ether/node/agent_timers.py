@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ether_actors.agent.agent import Agent
 from ether_actors.agent.schedule import Schedule
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
@@ -17,6 +16,8 @@ __all__ = ["AgentTimers"]
 
 logger: logging.Logger = logging.getLogger("ether.timers")
 
+_DAY: Final = 86_400.0
+"""Seconds by which a clock must have been wrong for a time to come again."""
 _LOOK: Final = 30.0
 """Seconds after which a time by the wall clock, which may be set, is looked at again."""
 
@@ -27,23 +28,26 @@ class AgentTimers:
     Args:
         resources: whose clocks they go by.
         call_at: calls something in the pool at a time by the node's clock.
-        delegate: (agent, capability, seconds) makes an agent delegate one of its capabilities to itself.
+        delegate: (cell, capability, seconds) makes its agent delegate one of its capabilities to itself.
     """
 
     def __init__(
         self, resources: Resources, call_at: Callable[[float, Callable[[], None]], None],
-        delegate: Callable[[str, str, float | None], Handle],
+        delegate: Callable[[Cell, str, float | None], Handle],
     ) -> None:  # fmt: skip
         self._resources = resources
         self._call_at = call_at
-        self._delegate = delegate
+        self.delegate: Callable[[Cell, str, float | None], Handle] = delegate
+        self.lives: dict[str, object] = {}
+        """{agent: what stands for its life}, of those with timers: they end with it."""
 
     def start(self, cell: Cell) -> None:
         """Begin the timers of the agent that a cell has now; they end with it."""
         agent = cell.agent
         assert agent is not None
+        life = self.lives[cell.name] = object()
         for capability, schedule in type(agent).schedules():
-            _Timer(self, cell, agent, capability, schedule).begin()
+            _Timer(self, cell, life, capability, schedule).begin()
 
     def wait(self, timer: _Timer) -> None:
         """Look at a timer when it is due."""
@@ -55,20 +59,16 @@ class AgentTimers:
         """The time by the clock of a schedule."""
         return self._resources.wall() if schedule.is_by_wall else self._resources.monotonic()
 
-    def delegate(self, agent: str, capability: str, timeout: float | None) -> Handle:
-        """Make an agent delegate to itself."""
-        return self._delegate(agent, capability, timeout)
-
 
 class _Timer:
-    __slots__ = ("_agent", "_capability", "_cell", "_handle", "_timers", "due", "schedule")
+    __slots__ = ("_capability", "_cell", "_handle", "_life", "_timers", "due", "schedule")
 
     def __init__(
-        self, timers: AgentTimers, cell: Cell, agent: Agent, capability: str, schedule: Schedule
+        self, timers: AgentTimers, cell: Cell, life: object, capability: str, schedule: Schedule
     ) -> None:  # fmt: skip
         self._timers = timers
         self._cell = cell
-        self._agent = agent
+        self._life = life
         self._capability = capability
         self.schedule: Schedule = schedule
         self.due: float = 0.0
@@ -83,15 +83,24 @@ class _Timer:
 
     def look(self) -> None:
         """Delegate if it is due, unless the last one still runs; end with the agent."""
-        if self._cell.agent is not self._agent or self._cell.state is not CellState.RUNNING:
+        timers, cell = self._timers, self._cell
+        if timers.lives.get(cell.name) is not self._life:
             return
-        if self._timers.now(self.schedule) < self.due:
-            self._timers.wait(self)
+        if cell.state is not CellState.RUNNING:
+            del timers.lives[cell.name]
+            return
+        now = timers.now(self.schedule)
+        if now < self.due:
+            if self.schedule.is_by_wall and self.due - self.schedule.due(None, now) > _DAY:
+                logger.warning("%s: the clock was set back by days; %s is due anew", cell.name, self._capability)
+                self._set(None)
+            else:
+                timers.wait(self)
             return
         if self._handle is None or self._handle.done:
             try:
-                self._handle = self._timers.delegate(self._cell.name, self._capability, self.schedule.timeout)
+                self._handle = timers.delegate(cell, self._capability, self.schedule.timeout)
             except EtherError as error:  # such as the end of the runtime
-                logger.info("%s: the timer of %s ends: %s", self._cell.name, self._capability, error)
+                logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
                 return
         self._set(self.due)

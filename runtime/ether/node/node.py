@@ -43,9 +43,11 @@ from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.subscriptions import Subscriptions
 from ether.node.supervision import AgentSupervision
+from ether_actors.agent.agent import Agent
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
+from ether_actors.task.handle import Handle
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.errors import EtherError
 from ether_broker.transport.heartbeat import BrokerHeartbeat
@@ -100,10 +102,8 @@ class Node:
         """Its agents."""
         self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
-        self._agent_timers = AgentTimers(
-            resources, self._timers.add,
-            lambda agent, capability, timeout: responder.delegate_as(agent, capability, None, agent, {"timeout": timeout}),
-        )  # fmt: skip
+        self._responder = responder
+        self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself)
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
             self._control_calls,
@@ -124,8 +124,12 @@ class Node:
     def _start_timers(self, cell: Cell) -> None:
         self._agent_timers.start(cell)
 
-    def _is_open(self, agent: str) -> bool:
+    def _is_open(self, agent: Agent) -> bool | None:
         return self.agent_host.is_open(agent)
+
+    def _delegate_to_itself(self, cell: Cell, capability: str, timeout: float | None) -> Handle:
+        assert cell.agent is not None
+        return self._responder.delegate_as(cell.agent, capability, None, cell.name, {"timeout": timeout})
 
     def _stop_requested(self, cell: Cell) -> None:
         self.resources.run(lambda: self.supervision.remove(cell))

@@ -13,6 +13,7 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.outgoing import OutgoingDelegations
+from ether_actors.agent.agent import Agent
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
@@ -50,7 +51,7 @@ class Responder:
         crashed: told of an agent that crashed, and why.
         stop_requested: told of an agent that was told to stop with its pykka ref.
         start_timers: begins the timers of a cell's agent.
-        is_open: whether the bus knows an agent of this node.
+        is_open: whether the bus knows an agent of this node; None if it has ended.
         call_at: calls something in the pool at a time by the node's clock.
     """
 
@@ -58,7 +59,7 @@ class Responder:
         self, sender: Sender, outgoing: OutgoingDelegations, resources: Resources, session_state: SessionState,
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
-        start_timers: Callable[[Cell], None], is_open: Callable[[str], bool],
+        start_timers: Callable[[Cell], None], is_open: Callable[[Agent], bool | None],
         call_at: Callable[[float, Callable[[], None]], None],
     ) -> None:  # fmt: skip
         self.start_timers = start_timers
@@ -69,6 +70,7 @@ class Responder:
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
         self._outgoing = outgoing
         self.send: Callable[[Delegation], Handle] = outgoing.send
+        self.check_may_wait: Callable[[], None] = outgoing.check_may_wait
         self.flush: Callable[[], None] = sender.flush
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
         self.monotonic: Callable[[], float] = resources.monotonic
@@ -96,9 +98,13 @@ class Responder:
         return self._outgoing.retry(policy, first, again, timeout, is_named=is_named)
 
     def delegate_as(
-        self, agent: str, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
+        self, agent: Agent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
     ) -> Handle:  # fmt: skip
-        """Delegate in an agent's name; in the node's as long as the bus does not know the agent."""
+        """Delegate in an agent's name; in the node's as long as the bus does not know the agent.
+
+        Raises:
+            Closed: the agent has ended.
+        """
         given: dict[str, Any] = dict(options)
         retry = given.pop("retry", None)
         if retry is not None:
@@ -110,10 +116,16 @@ class Responder:
         check_keywords(given)
         given["context_slice"] = given.pop("context", None)
         return self.send(Delegation.parse({
-            "request_id": self.new_id(), "from_agent": agent if self._is_open(agent) else self._node, "to_agent": to,
+            "request_id": self.new_id(), "from_agent": self._name_of(agent), "to_agent": to,
             "capability": capability, "params": params, "timestamp": self.wall(),
             **{name: value for name, value in given.items() if value is not None},
         }))  # fmt: skip
+
+    def _name_of(self, agent: Agent) -> str:
+        is_open = self._is_open(agent)
+        if is_open is None:
+            raise errors.Closed(f"This {type(agent).__name__} has ended, and delegates nothing more.")
+        return agent.agent_name if is_open else self._node
 
     def call_after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call something in the pool after some seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from ether import Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime
-from ether.cluster import MetricsSpec, ObserverSpec
+from ether.cluster import MetricsSpec, ObserverSpec, metrics_endpoint
 from ether.cluster.file_loader import load
 from ether.cluster.metrics_endpoint import MetricsEndpoint
 from ether.observers import CONTENT_TYPE, Metrics
@@ -96,6 +97,26 @@ def test_a_port_that_is_taken_is_told_by_the_node_that_cannot_have_it() -> None:
 def test_what_is_no_observer_is_told(start: str, said: str) -> None:
     with pytest.raises((InvalidSpec, ProcessFailed), match=said):
         Cluster([NodeSpec("watch", observers=(ObserverSpec(start),))], drain=0.0).open()
+
+
+def test_a_client_that_says_nothing_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metrics_endpoint, "_SILENCE", 0.2)
+    endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
+    port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
+    before = threading.active_count()
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+    for client in clients:
+        client.sendall(b"GET /met")
+    assert wait_until(lambda: threading.active_count() > before, PATIENCE)
+
+    assert "# TYPE" in scrape(port)
+    assert wait_until(lambda: threading.active_count() <= before, PATIENCE)
+    for client in clients:
+        client.close()
+    endpoint.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_the_endpoint_ends_when_it_is_closed() -> None:
