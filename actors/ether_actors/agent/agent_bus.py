@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -11,20 +12,26 @@ from ether_broker.envelope.fields import check_keywords
 from ether_broker.errors import Closed, EtherError, UsageError
 
 if TYPE_CHECKING:
-    from ether_actors.agent.agent import Agent
     from ether_actors.task.handle import Handle
     from ether_actors.task.retry import DelegateOptions
 
-__all__ = ["AgentBus", "AgentBusServices", "Delayed"]
+__all__ = ["AgentBus", "AgentBusServices", "Delayed", "NamedAgent"]
 
 logger: logging.Logger = logging.getLogger("ether.timers")
+
+
+class NamedAgent(Protocol):
+    """An agent, as far as its node has to know it here."""
+
+    agent_name: str
+    actor_stopped: threading.Event
 
 
 class AgentBusServices(Protocol):
     """The interface of the node that an agent delegates from."""
 
     def delegate_as(
-        self, agent: Agent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
+        self, agent: NamedAgent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
     ) -> Handle:  # fmt: skip
         """Delegate in an agent's name; in the node's as long as the bus does not know the agent.
 
@@ -59,7 +66,7 @@ class AgentBus:
 
     __slots__ = ("_agent", "_services")
 
-    def __init__(self, agent: Agent, services: AgentBusServices) -> None:
+    def __init__(self, agent: NamedAgent, services: AgentBusServices) -> None:
         self._agent = weakref.ref(agent)  # which keeps this
         self._services = services
 

@@ -14,6 +14,7 @@ from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
+from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.execution.resources import Resources
@@ -79,7 +80,7 @@ class AgentHost:
         """The agents of this node."""
         return {cell.name for cell in self.cells}
 
-    def is_open(self, agent: Agent) -> bool | None:
+    def is_open(self, agent: NamedAgent) -> bool | None:
         """Whether an agent of this node takes turns, so that the bus knows it; None if it has ended."""
         cell = self._cells.get(agent.agent_name.encode())
         if cell is None or cell.agent is not agent or cell.state is CellState.STOPPED or agent.actor_stopped.is_set():

@@ -43,7 +43,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.subscriptions import Subscriptions
 from ether.node.supervision import AgentSupervision
-from ether_actors.agent.agent import Agent
+from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
@@ -124,7 +124,7 @@ class Node:
     def _start_timers(self, cell: Cell) -> None:
         self._agent_timers.start(cell)
 
-    def _is_open(self, agent: Agent) -> bool | None:
+    def _is_open(self, agent: NamedAgent) -> bool | None:
         return self.agent_host.is_open(agent)
 
     def _delegate_to_itself(self, cell: Cell, capability: str, timeout: float | None) -> Handle:

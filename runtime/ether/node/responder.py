@@ -13,7 +13,7 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.outgoing import OutgoingDelegations
-from ether_actors.agent.agent import Agent
+from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.task.handle import Handle
@@ -59,7 +59,7 @@ class Responder:
         self, sender: Sender, outgoing: OutgoingDelegations, resources: Resources, session_state: SessionState,
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
-        start_timers: Callable[[Cell], None], is_open: Callable[[Agent], bool | None],
+        start_timers: Callable[[Cell], None], is_open: Callable[[NamedAgent], bool | None],
         call_at: Callable[[float, Callable[[], None]], None],
     ) -> None:  # fmt: skip
         self.start_timers = start_timers
@@ -98,7 +98,7 @@ class Responder:
         return self._outgoing.retry(policy, first, again, timeout, is_named=is_named)
 
     def delegate_as(
-        self, agent: Agent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
+        self, agent: NamedAgent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
     ) -> Handle:  # fmt: skip
         """Delegate in an agent's name; in the node's as long as the bus does not know the agent.
 
@@ -121,7 +121,7 @@ class Responder:
             **{name: value for name, value in given.items() if value is not None},
         }))  # fmt: skip
 
-    def _name_of(self, agent: Agent) -> str:
+    def _name_of(self, agent: NamedAgent) -> str:
         is_open = self._is_open(agent)
         if is_open is None:
             raise errors.Closed(f"This {type(agent).__name__} has ended, and delegates nothing more.")
