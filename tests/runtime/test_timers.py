@@ -156,10 +156,10 @@ def test_while_one_runs_no_other_begins(bus: TestRuntime) -> None:
 
 def test_a_cron_time_is_kept_by_the_wall_clock(bus: TestRuntime) -> None:
     bus.start(Daily)
-    for _ in range(50):
+    for _ in range(30):
         bus.advance(3_600.0)
 
-    assert 2 <= len(Daily.moments) <= 3
+    assert 1 <= len(Daily.moments) <= 2
     assert {(moment.hour, moment.minute) for moment in Daily.moments} == {(7, 0)}
     assert len({moment.date() for moment in Daily.moments}) == len(Daily.moments)
 
@@ -278,10 +278,10 @@ def test_a_wall_clock_that_was_wrong_for_a_moment_silences_no_schedule(bus: Test
     ahead[0] = 365 * 86_400.0
     bus.advance(3_600.0)
     ahead[0] = 0.0
-    for _ in range(60):
+    for _ in range(25):
         bus.advance(3_600.0)
 
-    assert len(Daily.moments) >= 3  # one in the wrong year, and those of two days
+    assert len(Daily.moments) >= 2  # one in the wrong year, and that of the day
 
 
 @pytest.mark.parametrize("kind", ["embedded", "journal", "joined"])
