@@ -62,6 +62,16 @@ def bus() -> Iterator[TestRuntime]:
         yield bus
 
 
+@pytest.mark.parametrize("hook", ["on_start", "on_stop", "on_failure"])
+def test_a_hook_that_nothing_would_await_is_refused(bus: TestRuntime, hook: str) -> None:
+    async def later(self: Agent, *_args: object) -> None: ...
+
+    eager = type("Eager", (Writer,), {hook: later})
+
+    with pytest.raises(InvalidManifest, match=rf"Eager.{hook} is an `async def`, which nothing would await"):
+        bus.start(eager)
+
+
 def test_an_init_does_not_have_to_call_that_of_agent(bus: TestRuntime) -> None:
     hasty = bus.start(Hasty, price=3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 import threading
@@ -207,6 +208,10 @@ class Agent(pykka.Actor, ComposableAgent):
 
     @classmethod
     def _make_manifest(cls) -> Manifest:
+        for hook in ("on_start", "on_stop", "on_failure"):
+            if inspect.iscoroutinefunction(getattr(cls, hook)):
+                msg = f"{cls.__qualname__}.{hook} is an `async def`, which nothing would await: make it a plain `def`."
+                raise InvalidManifest(msg)
         handlers = cls.handlers()
         doc = (cls.__doc__ or "").strip()
         try:
