@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
-from typing import Any, Final, Protocol, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ether_broker.errors import InvalidManifest, MissingExtra
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
 
 __all__ = ["Schedule", "cron", "every", "schedule_of"]
 
@@ -63,6 +64,8 @@ class _Cron:
     is_by_wall: bool = True
 
     def due(self, last: float | None, now: float) -> float:
+        from datetime import datetime
+
         begin = datetime.fromtimestamp(max(now, last or 0.0), self.zone)
         return float(next(_cronsim()(self.expression, begin)).timestamp())
 
@@ -109,6 +112,8 @@ def cron(expression: str, *, zone: str = "UTC", timeout: float | None = None) ->
             schedule already.
         MissingExtra: the extra `cron`, which brings cronsim, is not installed.
     """
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     where = f"@cron({expression!r:.80})"
     if not isinstance(expression, str):
         raise InvalidManifest(f"{where}: give five fields, as in '0 7 * * MON-FRI' for every working day at seven.")

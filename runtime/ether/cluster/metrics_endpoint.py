@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ether_actors.observers.metrics.metrics import Metrics
-from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
 from ether_broker.errors import AddressInUse, InvalidSpec
+
+if TYPE_CHECKING:
+    from ether_actors.observers.metrics.metrics import Metrics
 
 __all__ = ["MetricsEndpoint", "MetricsSpec"]
 
@@ -62,6 +63,8 @@ class MetricsEndpoint:
 
     def __init__(self, spec: MetricsSpec, metrics: Metrics) -> None:
         from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+        from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True

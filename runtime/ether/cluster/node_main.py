@@ -23,7 +23,6 @@ from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.agent.agent import Agent
-from ether_actors.observers.metrics.metrics import Metrics
 from ether_actors.observers.observer import Observer
 from ether_actors.restarts.runner import load_class, resolve
 from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
@@ -207,6 +206,8 @@ def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSp
         make = load_class(spec.start, lambda cls: issubclass(cls, Observer), "Observer")
         bus.observe(make(*spec.args, **spec.kwargs))
     if metrics is not None:
+        from ether_actors.observers.metrics.metrics import Metrics
+
         endpoint = MetricsEndpoint(metrics, bus.observe(Metrics()))
         logging.getLogger("ether.node").info("%s serves metrics at %s", bus.name, endpoint.url)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ether import Backoff, Retry, Status
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.errors import InvalidSpec
+from tests.support import REPOSITORY
 
 AT_ONCE = Backoff(initial=0.0)
 CODES = [
@@ -125,3 +127,17 @@ def test_an_agents_own_code_is_taken() -> None:
     policy = Retry(on={"rate_limited_by_vendor"}, backoff=AT_ONCE)
 
     assert policy.delay(response("FAILED_EXECUTION", "rate_limited_by_vendor"), 1, 9.0, Random()) == 0.0
+
+
+def test_every_code_of_the_guarantees_can_be_named() -> None:
+    """A code of the bus's own must not be taken for a misspelt other."""
+    guarantees = (REPOSITORY / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    rows = [
+        row
+        for row in guarantees.splitlines()
+        if row.startswith("|") and any(f"| {status} |" in row for status in Status)
+    ]
+    codes = {code for row in rows for code in re.findall(r"`([a-z]+(?:_[a-z]+)*)`", row.split("|")[3])}
+
+    assert {"exception", "node_lost", "agent_crash", "mailbox_full", "expired"} <= codes
+    assert Retry(on=codes).on == codes
