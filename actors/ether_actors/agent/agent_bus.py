@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+from ether_actors.threads.pending_call import PendingCall
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.errors import Closed, EtherError, UsageError
 
@@ -116,7 +117,7 @@ class Delayed:
         assert bus.delegate("reminder.stop").result().data is True
     """
 
-    __slots__ = ("_is_cancelled", "_ticket", "handle")
+    __slots__ = ("_is_cancelled", "_pending", "handle")
 
     def __init__(
         self, seconds: float, delegate: Callable[[], Handle], call_after: Callable[[float, Callable[[], None]], None]
@@ -125,23 +126,22 @@ class Delayed:
             raise UsageError(f"after({seconds!r:.40}, …): seconds, 0 or more.")
         self.handle: Handle | None = None
         """Of the delegation, once it is made."""
-        ticket = self._ticket = [delegate]
         self._is_cancelled = False
-        call_after(float(seconds), lambda: self._redeem(ticket))
+        self._pending = PendingCall(lambda: self._make(delegate))
+        call_after(float(seconds), self._pending)
 
     def cancel(self) -> None:
         """Do not make it; if it has been made, cancel it."""
         self._is_cancelled = True
-        self._ticket.clear()  # what the timer keeps until then is next to nothing
+        self._pending.cancel()
         if self.handle is not None:
             self.handle.cancel()
 
-    def _redeem(self, ticket: list[Callable[[], Handle]]) -> None:
-        while ticket:
-            try:
-                self.handle = ticket.pop()()
-            except EtherError as error:  # such as the end of the agent
-                logger.info("a delegation of `after` is not made: %s", error)
-                return
-        if self._is_cancelled and self.handle is not None:
+    def _make(self, delegate: Callable[[], Handle]) -> None:
+        try:
+            self.handle = delegate()
+        except EtherError as error:  # such as the end of the agent
+            logger.info("a delegation of `after` is not made: %s", error)
+            return
+        if self._is_cancelled:
             self.handle.cancel()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ether_actors.task.handle import Handle, HandleHost
 from ether_actors.task.retry import Retry
+from ether_actors.threads.pending_call import PendingCall
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import foreign_id, to_text
@@ -87,8 +88,8 @@ class RetriedDelegation:
         self._is_named = is_named
         self._state_lock = threading.Lock()
         self._number = 1
-        self._ticket: list[RetriedDelegation] = []
-        """Itself, for the timer of the next attempt, as long as it is waited for."""
+        self._waiting: PendingCall | None = None
+        """The next attempt, as long as it is waited for."""
         self._is_cancelled = False
         self.earlier: list[Response] = []
         """The outcomes of the attempts before the last."""
@@ -126,26 +127,21 @@ class RetriedDelegation:
             logger.exception("a retry policy failed; the outcome of the attempt stands")
             delay = None
         if delay is not None:
-            ticket = [self]
+            waiting = PendingCall(self._try_again)
             with self._state_lock:
                 is_over = self._is_cancelled
                 if not is_over:
                     self.earlier.append(response)
-                    self._ticket = ticket
+                    self._waiting = waiting
             if not is_over:
-                self._host.call_at(now + delay, lambda: _redeem(ticket))
+                self._host.call_at(now + delay, waiting)
                 if self._host.is_closed:  # perhaps it has been through with those that wait
                     self.close()
                 return
         self._end(current)
 
-    def try_again(self) -> None:
+    def _try_again(self) -> None:
         """Make the next attempt, as its time has come."""
-        with self._state_lock:
-            if not self._ticket:
-                return  # cancelled or closed meanwhile
-            self._ticket.clear()
-            self._ticket = []
         last, number = self._current, self._number + 1
         left = self.handle.deadline - self.resources.monotonic()
         try:
@@ -187,9 +183,7 @@ class RetriedDelegation:
 
     def _give_up(self, code: str, message: str) -> bool:
         with self._state_lock:
-            ticket, self._ticket = self._ticket, []
-            is_waiting = bool(ticket)
-            ticket.clear()
+            is_waiting = self._waiting is not None and self._waiting.cancel()
         if is_waiting:
             self._host.forget(self)
             self.handle.end(Response(
@@ -242,11 +236,6 @@ class RetriedDelegation:
     async def take_in_loop(self, queue: LoopQueue[_T], timeout: float | None) -> _T:
         """As the node's."""
         return await self._host.take_in_loop(queue, timeout)
-
-
-def _redeem(ticket: list[RetriedDelegation]) -> None:
-    for one in list(ticket):
-        one.try_again()
 
 
 def _least(one: float | None, other: float | None) -> float | None:
