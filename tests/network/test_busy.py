@@ -73,8 +73,8 @@ def test_a_node_that_stands_still_for_longer_is_lost_and_comes_back_fenced(hosts
     lost = asker.outcome("stopped")
     assert row(asker, "beta")["condition"] == "down"
     time.sleep(1.5)
+    woken_at = time.time()  # before it is woken: it may be back before this process runs again
     os.kill(pid, signal.SIGCONT)
-    woken_at = time.time()
     deployment.event("agent_up", woken_at, agent="beta")
     late = deployment.event("dead_letter", woken_at, reason="late")
     asker.delegate("woken", "net.once", to="beta")

@@ -389,7 +389,8 @@ class Cell:
                 arguments[handler.task_name] = task
             value = context.run(handler.function, self.agent, **arguments)
             if isinstance(value, CoroutineType):
-                services.loop.call(lambda: self._begin(work, handler, value))
+                if not services.loop.call(lambda: self._begin(work, handler, value)):
+                    value.close()  # the node is closed
                 return False
             self._complete(work, task, context.run(handler.result, value))
         except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process

@@ -44,20 +44,22 @@ class EventLoop:
         self._is_draining = False
         self._unanswered = _ANSWERED
 
-    def call(self, call: Callable[[], None]) -> None:
-        """Run a callable in the loop's thread soon; a burst of calls wakes the loop once. Dropped after `close`."""
-        if self._closed:
-            return
-        self._calls.append(call)
-        self._wake()
-
-    def _wake(self) -> None:
+    def call(self, call: Callable[[], None]) -> bool:
+        """Run a callable in the loop's thread soon; a burst of calls wakes it once. False after `close`: it is dropped."""
         with self._lock:
-            if self._woken or self._closed:
-                return
+            if self._closed:
+                return False
+            self._calls.append(call)
+            if self._woken:
+                return True
             self._woken = True
             loop = self._loop or self._start()
-        loop.call_soon_threadsafe(self._drain, loop)
+        self._wake(loop)
+        return True
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        with contextlib.suppress(RuntimeError):  # it was closed meanwhile, and has run the call before
+            loop.call_soon_threadsafe(self._drain, loop)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a coroutine; in the loop's thread only."""
@@ -156,11 +158,13 @@ class EventLoop:
                 return
             self._left = [left for left in self._left if left.is_alive()] + [thread]
             self._loop = self._thread = None
-            self._woken = self._is_draining = False
+            self._is_draining = False
             self._tasks, self._unanswered = 0, _ANSWERED
+            new = self._start() if self._calls else None
+            self._woken = new is not None
         loop.call_soon_threadsafe(loop.stop)
-        if self._calls:
-            self._wake()
+        if new is not None:
+            self._wake(new)
 
     def _start(self) -> asyncio.AbstractEventLoop:
         import asyncio
@@ -176,6 +180,7 @@ class EventLoop:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
+            loop.run_until_complete(self._run_last(loop))
             pending = asyncio.all_tasks(loop)
             for task in pending:
                 task.cancel()
@@ -185,8 +190,15 @@ class EventLoop:
             asyncio.set_event_loop(None)
             loop.close()
 
+    async def _run_last(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run what was called before `close`, and each task to its first await: one that is never begun is a warning."""
+        import asyncio
+
+        self._drain(loop)
+        await asyncio.sleep(0)
+
     def close(self, timeout: float = 2.0) -> None:
-        """Cancel what runs and end the thread, waiting at most `timeout` seconds."""
+        """Run what was called, cancel what then runs and end the thread, waiting at most `timeout` seconds."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread

@@ -74,10 +74,12 @@ class InlineLoop(EventLoop):
         self._is_running = False
         self._stood_still = 0.0
 
-    def call(self, call: Callable[[], None]) -> None:
-        """Run a callable in the loop at the next `run`; dropped after `close`."""
-        if not self._closed:
-            self._calls.append(call)
+    def call(self, call: Callable[[], None]) -> bool:
+        """Run a callable in the loop at the next `run`. False after `close`: it is dropped."""
+        if self._closed:
+            return False
+        self._calls.append(call)
+        return True
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a coroutine; in the loop only."""

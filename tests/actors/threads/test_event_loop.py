@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,33 @@ def test_closing_cancels_what_runs_and_waits_for_what_it_does_about_that():
     assert steps == ["cleaned up"]
 
 
+def test_closing_runs_what_was_called_before_and_each_coroutine_to_its_first_await():
+    loop = EventLoop()
+    steps: list[str] = []
+    began, release = threading.Event(), threading.Event()
+
+    async def inner() -> None:
+        steps.append("began")
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            steps.append("ended")
+
+    async def work(waited_for: Coroutine[Any, Any, None]) -> None:
+        await waited_for
+
+    loop.call(lambda: (began.set(), release.wait(PATIENCE)))
+    assert began.wait(PATIENCE)
+    loop.call(lambda: loop.spawn(work(inner())))
+    closing = threading.Thread(target=loop.close)
+    closing.start()
+    wait_until(lambda: loop._closed)
+    release.set()
+    closing.join()
+
+    assert steps == ["began", "ended"]
+
+
 def test_a_call_after_the_close_is_dropped_and_starts_no_thread():
     used, unused = EventLoop("closed-loop"), EventLoop("closed-loop")
     used.call(lambda: None)
@@ -108,7 +136,7 @@ def test_a_call_after_the_close_is_dropped_and_starts_no_thread():
 
     for loop in (used, unused):
         loop.close()
-        loop.call(lambda: seen.append(1))
+        assert not loop.call(lambda: seen.append(1))
 
     assert seen == []
     assert not [thread for thread in threading.enumerate() if thread.name == "closed-loop"]

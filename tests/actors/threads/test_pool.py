@@ -535,7 +535,7 @@ def test_a_thread_too_many_that_leaves_has_another_take_what_it_was_to_take_itse
 
 
 def test_what_is_submitted_first_hides_no_threads_that_are_stuck(small: Pool):
-    """Four handlers wait without saying so, as for the network, and one that waits behind them gets a thread all the same."""
+    """A handler waits without saying so, as for the network, and one that waits behind it gets a thread all the same."""
     release = occupy(small, 1)
     assert not small.submit_first(lambda: None)
     before = small._done
@@ -544,14 +544,14 @@ def test_what_is_submitted_first_hides_no_threads_that_are_stuck(small: Pool):
     for _ in range(3):
         small.relieve()
     assert other.wait(PATIENCE)
-    wait_until(lambda: len(small._parked) >= 1)
+    release.set()
+    wait_until(lambda: small.is_idle)
     seen = small._done
     ran = threading.Event()
     assert small.submit_first(ran.set)
     assert ran.wait(PATIENCE)
-    wait_until(lambda: len(small._parked) >= 1)
+    wait_until(lambda: small.is_idle)
     assert small._done == seen > before
-    release.set()
 
 
 def test_the_first_call_that_is_submitted_inline_is_the_callers():
