@@ -105,6 +105,19 @@ class Caller(Agent):
         return {"text": text, "from": answer.data["agent"]}
 
 
+class StartsWith(Agent):
+    """Does not start while there is a file `broken` in its folder; notes each start in `started`."""
+
+    def __init__(self, folder: str) -> None:
+        with Path(folder, "started").open("a") as started:
+            started.write(".")
+        if Path(folder, "broken").exists():
+            raise RuntimeError("broken")
+
+    @capability("starts.with")
+    def work(self) -> None: ...
+
+
 class Doomed(Agent):
     """Ends its process as soon as it works."""
 

@@ -174,6 +174,11 @@ class SupervisionRunner:
         detail = f"{type(error).__name__}: {error}"
         self.tell(ChildExited(path, Exit.NORMAL if normal else Exit.CRASH, detail, incarnation))
 
+    def start_failed(self, cell: Cell, error: BaseException) -> None:
+        """Take note that an agent that was taken over did not start: it is started again as after a crash."""
+        path, incarnation = self._incarnations[cell.name]
+        self.tell(ChildExited(path, Exit.UNSTARTED, f"{type(error).__name__}: {error}", incarnation))
+
     def stop(self) -> None:
         """Stop all agents in reverse order; returns before they have."""
         self._transition_ended.clear()

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
 from types import UnionType
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from ether.cluster.metrics_endpoint import MetricsSpec
 from ether_actors.agent.agent import default_name, free_names
 from ether_actors.backoff import Backoff
-from ether_actors.restarts.supervisor_spec import Restart
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal
@@ -54,6 +54,8 @@ INTENSITY: Final = 5
 PERIOD: Final = 30.0
 """Seconds."""
 _NAME: Final = re.compile(NAME_PATTERN)
+_TREE: Final = SupervisorSpec("an agent alone")
+"""What an agent that is started alone is restarted by, unless its spec says otherwise."""
 DURABILITIES: Final = ("journal", "memory")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
@@ -84,6 +86,15 @@ class AgentSpec:
     """For the class; they travel as msgpack."""
     restart: Restart = Restart.PERMANENT
     """What follows a crash of the agent; the word itself is taken too."""
+    intensity: int = _TREE.intensity
+    """Restarts of the agent within `period` that are allowed; at one more, it has given up, and leaves the bus."""
+    period: float = _TREE.period
+    """Seconds."""
+    backoff: Backoff = _TREE.backoff
+    """The delays between its restarts."""
+    escalate: bool = False
+    """Whether its node's process ends when it has given up, and is started again, with its other agents; this counts as a
+    crash of the node in the cluster's `intensity`."""
 
     def __post_init__(self) -> None:
         """Check, and turn classes, words and lists into what the fields promise."""
@@ -99,10 +110,34 @@ class AgentSpec:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "kwargs", dict(self.kwargs))
         object.__setattr__(self, "restart", Restart(self.restart))
+        if not isinstance(self.backoff, Backoff):
+            raise InvalidSpec(
+                f"{start}: backoff is {self.backoff!r:.80}: give a Backoff, as Backoff(initial=0.5, maximum=10.0)."
+            )
+        if not isinstance(self.escalate, bool):
+            raise InvalidSpec(f"{start}: escalate is {self.escalate!r:.80}: give True or False.")
+        self.tree(self.base_name)
 
     def as_dict(self) -> dict[str, Any]:
-        """Its fields as a request carries them; the class takes them again."""
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "restart": self.restart.value}
+        """Its fields as a request carries them; `of_dict` takes them again."""
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**own, "restart": self.restart.value, "backoff": asdict(self.backoff)}
+
+    @classmethod
+    def of_dict(cls, carried: Mapping[str, Any]) -> AgentSpec:
+        """The spec that `as_dict` gave."""
+        return cls(**{**carried, "backoff": Backoff(**carried["backoff"])})
+
+    def tree(self, name: str) -> SupervisorSpec:
+        """The supervision tree of one of them: alone in it, so that its crashes affect no other agent.
+
+        Raises:
+            InvalidSpec: `intensity` or `period` is out of its range.
+        """
+        child = ChildSpec(name, self.start, self.args, self.kwargs, self.restart)
+        return SupervisorSpec(
+            name, intensity=self.intensity, period=self.period, backoff=self.backoff, children=(child,)
+        )
 
     @property
     def base_name(self) -> str:

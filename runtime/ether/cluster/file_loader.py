@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec, journal_of
+from ether.cluster.cluster_spec import ClusterSpec, NodeSpec, ObserverSpec, journal_of
 from ether.cluster.file_schema import START, AccessSection, ClusterFile
 from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.yaml_document import Place, YamlDocument
@@ -126,7 +126,7 @@ class _Reader:
         nodes = tuple(
             NodeSpec(
                 node.name,
-                tuple(AgentSpec(**dict(agent)) for agent in node.agents),
+                tuple(agent.spec() for agent in node.agents),
                 node.threads,
                 tuple(ObserverSpec(**dict(observer)) for observer in node.observers),
                 None if node.metrics is None else MetricsSpec(**dict(node.metrics)),
@@ -217,7 +217,8 @@ def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple
         if section not in _SETTINGS or not key:
             _refuse_like_a_setting(name, section, key)
             continue
-        yield (section, key), _scalar(section, key, text), name
+        path = (section, *key.split("__"))
+        yield path, _scalar(path, text), name
 
 
 def _refuse_like_a_setting(name: str, section: str, key: str) -> None:
@@ -239,11 +240,15 @@ def _from_flags(overrides: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str
             yield tuple(key.split(".")), value, f"--{key.rpartition('.')[2]}"
 
 
-def _scalar(section: str, key: str, text: str) -> Any:
+def _scalar(path: tuple[str, ...], text: str) -> Any:
     """What a variable's text means for its key; the text itself where it means nothing, which validation tells."""
-    field = _SETTINGS[section].model_fields.get(key)
+    found = _SETTINGS[path[0]]
+    for part in path[1:]:
+        if part not in getattr(found, "model_fields", ()):
+            return text
+        found = found.model_fields[part].annotation
     try:
-        return text if field is None else TypeAdapter(field.annotation).validate_strings(text)
+        return TypeAdapter(found).validate_strings(text)
     except ValidationError:
         return text
 
@@ -259,6 +264,7 @@ def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
         limits=Limits(**dict(file.limits)),
         timing=file.timing.timing(),
         journal=journal,
+        backoff=fields.pop("backoff").backoff(),
         **fields,
     )
 

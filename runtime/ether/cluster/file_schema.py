@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ether.cluster.cluster_spec import DRAIN, INTENSITY, PERIOD, START_TIMEOUT
+from ether.cluster.cluster_spec import DRAIN, INTENSITY, PERIOD, START_TIMEOUT, AgentSpec
+from ether_actors.backoff import Backoff
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
 from ether_broker.mailbox_limits import LEAST, Limits
@@ -18,6 +19,8 @@ __all__ = ["START", "AccessSection", "ClusterFile", "ClusterSection"]
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 START: Final = rf"^{_NAME}:{_NAME}$"
 """`module:Class`."""
+_AGENT: Final = AgentSpec("module:Class")
+_BACKOFF: Final = Backoff()
 
 
 def _endpoint(value: Any) -> Any:
@@ -35,6 +38,35 @@ class Section(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
     )
+
+
+class BackoffSection(Section):
+    """The delays between restarts: the first is at once, and each further one waits longer than the one before."""
+
+    initial: Annotated[float, Field(ge=0, allow_inf_nan=False)] = _BACKOFF.initial
+    """Seconds before the second restart; 0: always at once."""
+    factor: Annotated[float, Field(ge=1, allow_inf_nan=False)] = _BACKOFF.factor
+    """What each further delay is multiplied by."""
+    maximum: Annotated[float, Field(ge=0, allow_inf_nan=False)] = _BACKOFF.maximum
+    """Seconds that no delay passes."""
+    jitter: Annotated[float, Field(ge=0, le=1)] = _BACKOFF.jitter
+    """The part of a delay that chance may take away."""
+
+    @model_validator(mode="after")
+    def _fit_each_other(self) -> Self:
+        try:
+            self.backoff()
+        except InvalidSpec as error:
+            raise ValueError(str(error).removeprefix("Backoff: ")) from None
+        return self
+
+    def backoff(self) -> Backoff:
+        """What this section says.
+
+        Raises:
+            InvalidSpec: its values do not fit each other.
+        """
+        return Backoff(**dict(self))
 
 
 class ClusterSection(Section):
@@ -60,6 +92,8 @@ class ClusterSection(Section):
     """Restarts of one process within `period` that are allowed."""
     period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = PERIOD
     """Seconds."""
+    backoff: BackoffSection = BackoffSection()
+    """The delays between restarts of one process."""
 
 
 class SecuritySection(Section):
@@ -185,6 +219,18 @@ class AgentEntry(Section):
     """For the class."""
     restart: Literal["permanent", "transient", "temporary"] = "permanent"
     """What follows a crash of the agent."""
+    intensity: Annotated[int, Field(ge=0)] = _AGENT.intensity
+    """Restarts of the agent within `period` that are allowed; at one more, it has given up, and leaves the bus."""
+    period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _AGENT.period
+    """Seconds."""
+    backoff: BackoffSection = BackoffSection()
+    """The delays between its restarts."""
+    escalate: bool = False
+    """Whether its node's process ends when it has given up, and is started again with all its agents."""
+
+    def spec(self) -> AgentSpec:
+        """What this entry says."""
+        return AgentSpec(**{**dict(self), "backoff": self.backoff.backoff()})
 
 
 class ObserverEntry(Section):

@@ -25,7 +25,7 @@ from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.agent.agent import Agent
 from ether_actors.observers.observer import Observer
 from ether_actors.restarts.runner import load_class, resolve
-from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, NameTaken, Rejected
 
 if TYPE_CHECKING:
@@ -107,11 +107,14 @@ def _serve(
     with Stopping() as stopping:
 
         def give_up(tree: str, reason: str) -> None:
-            escalated.append(tree)
-            stopping.post(f"{tree} gave up: {reason}")
+            if tree in bus.node.supervision.ends_process:
+                escalated.append(tree)
+                stopping.post(f"{tree} gave up: {reason}")
+            else:
+                on_event(f"{tree} gave up, and is gone from the bus: {reason}")
 
         bus = join(connect)
-        bus.node.supervision.on_escalation, bus.node.supervision.comes_back = give_up, True
+        bus.node.supervision.on_escalation = give_up
         try:
             names = start(bus)
         except BaseException:
@@ -184,15 +187,40 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
 
 
 def _start(bus: Runtime, named: NamedAgents) -> None:
-    agent = named.agent
+    agent, supervision = named.agent, bus.node.supervision
+    if agent.escalate:
+        supervision.ends_process.update(named.names)
     if agent.restart is not Restart.PERMANENT:
         for name in named.names:
-            child = ChildSpec(name, agent.start, agent.args, agent.kwargs, agent.restart)
-            bus.supervise(SupervisorSpec(name, children=(child,)))
+            bus.supervise(agent.tree(name))
         return
+    supervision.trees.update(dict.fromkeys(named.names, agent.tree(agent.base_name)))
+    bus.node.agent_host.start_agents(list(named.names), *_maker(agent))
+
+
+def _maker(agent: AgentSpec) -> tuple[Callable[[], Any], type[Agent] | None]:
+    """What makes an agent, and its class if that is known before."""
     make = resolve(agent.start)
     cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-    bus.node.agent_host.start_agents(list(named.names), lambda: make(*agent.args, **agent.kwargs), cls)
+    return lambda: make(*agent.args, **agent.kwargs), cls
+
+
+def _start_again(bus: Runtime, named: NamedAgents) -> Sequence[str]:
+    """Start agents that ran in an earlier life of the process: one that does not start keeps none of the others away."""
+    names: list[str] = []
+    for name in named.names:
+        own = NamedAgents(named.agent, (name,))
+        try:
+            names += _start_named(bus, own)
+        except EtherError:
+            raise
+        except Exception as error:
+            if named.agent.restart is Restart.TEMPORARY:
+                logging.getLogger("ether.node").exception("%s did not start, and is not started again", name)
+            else:
+                bus.node.supervision.start_again(name, *_maker(named.agent), error)
+            names.append(name)
+    return names
 
 
 def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:
@@ -232,13 +260,14 @@ def main() -> None:
 
 
 def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
-    agents = [NamedAgents(AgentSpec(**item["agent"]), tuple(item["names"])) for item in request["agents"]]
+    agents = [NamedAgents(AgentSpec.of_dict(item["agent"]), tuple(item["names"])) for item in request["agents"]]
     observers = [ObserverSpec(**item) for item in request["observers"]]
     metrics = None if request["metrics"] is None else MetricsSpec(**request["metrics"])
 
     def start(bus: Runtime) -> list[Sequence[str]]:
         _observe(bus, observers, metrics)
-        return [_start_named(bus, named) for named in agents]
+        start_one = _start_again if request["again"] else _start_named
+        return [start_one(bus, named) for named in agents]
 
     options = {option: request[option] for option in ("name", "threads", "drain")}
     try:

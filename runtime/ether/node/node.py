@@ -162,7 +162,7 @@ class Node:
         is_idle = self.agent_host.wait_idle(end)
         if has_work:
             patience = max(patience, end - time.monotonic())
-        if not (self.supervision.comes_back and self.supervision.has_given_up):  # else it is a node that died
+        if not self.supervision.is_process_ending:  # else it is a node that died
             self._session.leave(patience)
         self.supervision.close(end)
         self.agent_host.close()

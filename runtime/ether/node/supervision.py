@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ether.node.agent_host import AgentHost
@@ -48,10 +49,12 @@ class AgentSupervision:
         self.make_cell: Callable[[str, Callable[[], Any], type[Agent] | None], Cell] = agent_host.make_cell
         self.announce: Callable[[Cell], BaseException | None] = agent_host.announce
         self.restarting: Callable[[Cell, str], None] = agent_host.restarting
-        self.comes_back = False
-        """Whether this process is started again when a tree gives up: its agents are down meanwhile, and not gone."""
-        self.has_given_up: bool = False
-        """Whether a tree gave up."""
+        self.ends_process: set[str] = set()
+        """Trees that end this process when they give up; it is started again, so that its agents are down, and not gone."""
+        self.is_process_ending = False
+        """Whether one of them gave up."""
+        self.trees: dict[str, SupervisorSpec] = {}
+        """{agent: what its tree is like}, of the agents that were started alone and are not restarted by the defaults."""
         self._agent_host = agent_host
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
@@ -121,6 +124,14 @@ class AgentSupervision:
 
         self.run(clean_up)
 
+    def start_again(self, name: str, make: Callable[[], Any], cls: type[Agent] | None, error: BaseException) -> None:
+        """Go on starting an agent that did not start alone, as its tree starts one that crashed."""
+        logger.error("%s did not start", name, exc_info=error)
+        cell = self.make_cell(name, make, cls)
+        runner = self._adopt(cell)
+        if runner is not None:
+            runner.start_failed(cell, error)
+
     def _runner_of(self, cell: Cell) -> SupervisionRunner | None:
         with self._lock:
             return next((runner for runner in self._runners if cell in runner.cells), None)
@@ -130,7 +141,8 @@ class AgentSupervision:
         from ether_actors.restarts.runner import SupervisionRunner
         from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 
-        spec = SupervisorSpec(cell.name, children=(ChildSpec(cell.name, cell.make),))
+        like = self.trees.get(cell.name) or SupervisorSpec(cell.name)
+        spec = replace(like, id=cell.name, children=(ChildSpec(cell.name, cell.make),))
         runner = SupervisionRunner(spec, self, {cell.name: cell})
         with self._lock:
             if cell in self._removed or cell.state is CellState.STOPPED:
@@ -141,11 +153,11 @@ class AgentSupervision:
 
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
         """Stop an agent for good, or until this process is started again."""
-        self._agent_host.leave(cell, reason, comes_back=gave_up and self.comes_back)
+        self._agent_host.leave(cell, reason, comes_back=gave_up and cell.name in self.ends_process)
 
     def escalated(self, runner: SupervisionRunner, reason: str) -> None:
         """Take note that a tree gave up."""
-        self.has_given_up = True
+        self.is_process_ending |= runner.spec.id in self.ends_process
         self._forget(runner)
         self.on_escalation(runner.spec.id, reason)
 

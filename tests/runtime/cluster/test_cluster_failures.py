@@ -14,6 +14,7 @@ from ether.cluster import Cluster
 from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from ether.cluster.node_main import ESCALATED
 from ether.errors import ProcessFailed
+from ether.observers import Probe
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
 from ether_actors.restarts.tree import Lifecycle
@@ -21,6 +22,8 @@ from ether_broker.errors import EtherError
 from tests.support import process_is_alive, wait_until
 
 WORKER = "tests.runtime.agents:Worker"
+AT_ONCE = Backoff(initial=0.0)
+SOON = Backoff(initial=0.02, maximum=0.02)
 
 
 class Bus:
@@ -172,16 +175,79 @@ def test_a_second_signal_ends_a_node_at_once(two: Bus):
     wait_until(lambda: "node-2 went down (exit code 143)" in two.events)
 
 
-def test_a_tree_that_gives_up_ends_its_node_which_is_started_again(two: Bus):
-    def crash() -> bool:
-        outcome(two.bus.delegate("work.crash", to="worker-2", timeout=5.0))
-        return f"node-2 went down (exit code {ESCALATED})" in two.events
+def test_an_agent_that_crashes_too_often_leaves_the_bus_and_nobody_else_does(tmp_path: Path):
+    said: list[str] = []
+    node = NodeSpec("n1", (AgentSpec(WORKER, "loop", backoff=AT_ONCE), AgentSpec(WORKER, "neighbour")))
+    with (
+        Cluster([node], intensity=0, on_output=lambda _name, line: said.append(line)) as cluster,
+        Runtime.connect(cluster.url) as connected,
+    ):
+        probe = connected.observe(Probe())
+        bus = Bus(cluster, connected, tmp_path, [])
+        for _ in range(4):
+            assert code(outcome(connected.delegate("work.crash", to="loop"))) == "agent_crash"
+        wait_until(lambda: [agent["agent"] for agent in connected.agents()] == ["neighbour"])
 
-    wait_until(crash, timeout=20.0, what="the agent's restarts are spent")
-    wait_until(lambda: two.restarts("node-2") == 1 and two.node_of("worker-2"), what="the node is back")
+        refused = outcome(connected.delegate("work.alone", to="loop"))
+        assert (refused.status, code(refused)) == (Status.REJECTED_CAPABILITY, "unknown_agent")
+        assert outcome(connected.delegate("work.alone")).unwrap().data["agent"] == "neighbour"
+        assert bus.restarts("n1") == 0
+        assert cluster.failed is None
+        wait_until(lambda: any("loop gave up: more than 3 restarts in 5 s" in line for line in said))
+        gone = probe.expect(event="agent_down", where=lambda seen: seen.event["agent"] == "loop")
+        assert "more than 3 restarts in 5 s" in gone.event["reason"]
 
-    assert two.restarts("node-1") == 0
-    assert not any("did not start" in event for event in two.events)
+
+def test_an_agent_that_escalates_ends_its_node_which_is_started_again(tmp_path: Path):
+    events: list[str] = []
+    nodes = [NodeSpec("n1", (AgentSpec(WORKER),)), NodeSpec("n2", (AgentSpec(WORKER, intensity=0, escalate=True),))]
+    with Cluster(nodes, on_event=events.append) as cluster, Runtime.connect(cluster.url) as connected:
+        two = Bus(cluster, connected, tmp_path, events)
+        outcome(connected.delegate("work.crash", to="worker-2"))
+        wait_until(lambda: f"n2 went down (exit code {ESCALATED})" in two.events, what="one crash is one too many")
+        wait_until(lambda: two.restarts("n2") == 1 and two.node_of("worker-2"), what="the node is back")
+
+        assert two.restarts("n1") == 0
+        assert not any("did not start" in event for event in two.events)
+
+
+def test_an_agent_that_does_not_start_with_its_restarted_node_is_started_again_and_keeps_no_other_away(tmp_path: Path):
+    started = tmp_path / "started"
+    broken = AgentSpec(
+        "tests.runtime.agents:StartsWith", kwargs={"folder": str(tmp_path)}, intensity=1000, backoff=SOON
+    )
+    with (
+        Cluster([NodeSpec("n1", (broken, AgentSpec(WORKER)))], intensity=1) as cluster,
+        Runtime.connect(cluster.url) as connected,
+    ):
+        bus = Bus(cluster, connected, tmp_path, [])
+        (tmp_path / "broken").touch()
+        bus.kill("n1")
+        wait_until(lambda: bus.restarts("n1") == 1 and bus.node_of("worker"), what="the node is back")
+        assert bus.node_of("starts-with") is None
+        wait_until(lambda: started.stat().st_size >= 4, what="it is started again and again")
+        (tmp_path / "broken").unlink()
+        wait_until(lambda: bus.node_of("starts-with"), what="it has started")
+
+        assert outcome(connected.delegate("starts.with")).ok
+        assert bus.restarts("n1") == 1
+
+
+def test_an_agent_that_never_starts_with_its_restarted_node_is_gone_or_takes_the_node_along(tmp_path: Path):
+    options = {"kwargs": {"folder": str(tmp_path)}, "intensity": 2, "backoff": AT_ONCE}
+    specs = [
+        AgentSpec("tests.runtime.agents:StartsWith", restart=word, **options) for word in ("permanent", "temporary")
+    ]
+    with (
+        Cluster([NodeSpec("n1", (*specs, AgentSpec(WORKER)))], intensity=1) as cluster,
+        Runtime.connect(cluster.url) as connected,
+    ):
+        bus = Bus(cluster, connected, tmp_path, [])
+        (tmp_path / "broken").touch()
+        bus.kill("n1")
+        wait_until(lambda: bus.restarts("n1") == 1 and bus.node_of("worker"), what="the node is back")
+        wait_until(lambda: len(connected.agents()) == 1 or bus.node_of("starts-with") is None)
+        assert cluster.failed is None
 
 
 def test_a_temporary_agent_that_crashes_stays_away():

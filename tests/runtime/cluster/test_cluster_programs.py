@@ -29,7 +29,7 @@ SERVE = """
 import sys
 from ether.cluster import AgentSpec
 from ether.cluster.node_main import serve
-agents = [AgentSpec(start) for start in sys.argv[2].split(",")]
+agents = [AgentSpec(start, escalate="escalate" in sys.argv) for start in sys.argv[2].split(",")]
 sys.exit(serve(sys.argv[1], agents, name=sys.argv[3], threads=2, drain=float(sys.argv[4]), on_event=print))
 """
 WORKER = "tests.runtime.agents:Worker"
@@ -172,7 +172,7 @@ def test_a_second_signal_ends_a_node_at_once(bus: Runtime, bind: str, tmp_path: 
 
 
 def test_a_node_whose_tree_gives_up_ends_with_an_exit_code_of_its_own(bus: Runtime, bind: str):
-    with script(SERVE, bind, WORKER, "joined", "1") as node:
+    with script(SERVE, bind, WORKER, "joined", "1", "escalate") as node:
         node.line("joined at")
 
         def crash() -> bool:

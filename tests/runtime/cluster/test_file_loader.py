@@ -12,12 +12,14 @@ import yaml
 from ether import InvalidEndpoint, InvalidSpec, Limits, Timing
 from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.cluster.file_loader import json_schema, load, of_agents
+from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.journal.location import default_journal
 from ether_broker.mailbox_limits import LEAST
 
 FULL = """\
-cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9}
+cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9,
+          backoff: {initial: 0.5}}
 limits: {mailbox_count: 10, mailbox_bytes: 2000, window: 3}
 timing: {heartbeat: 5, silence: 15.5, patience: 7, grace: 4, max_backoff: 20}
 nodes:
@@ -26,6 +28,10 @@ nodes:
     agents:
       - {start: "reviews:Scout", name: scout, count: 2, args: [1, a], kwargs: {depth: 3}, restart: temporary}
       - start: reviews.more:Outer.Inner
+        intensity: 20
+        period: 60
+        backoff: {initial: 1, factor: 3, maximum: 20, jitter: 0}
+        escalate: true
   - {name: n2}
 """
 
@@ -50,7 +56,13 @@ def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
                 "n1",
                 (
                     AgentSpec("reviews:Scout", "scout", 2, (1, "a"), {"depth": 3}, Restart.TEMPORARY),
-                    AgentSpec("reviews.more:Outer.Inner"),
+                    AgentSpec(
+                        "reviews.more:Outer.Inner",
+                        intensity=20,
+                        period=60.0,
+                        backoff=Backoff(1.0, 3.0, 20.0, 0.0),
+                        escalate=True,
+                    ),
                 ),
                 threads=8,
             ),
@@ -65,6 +77,7 @@ def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
         log_level="warning",
         intensity=2,
         period=9.0,
+        backoff=Backoff(initial=0.5),
         journal=str(default_journal("reviews")),
     )
 
@@ -95,6 +108,36 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
     assert (spec.drain, spec.period, spec.intensity) == (1.0, 2.5, 2)
     assert (spec.limits.window, spec.limits.mailbox_count) == (2, 10)
     assert spec.name == "reviews"
+
+
+def test_a_backoff_is_set_by_variables_too_and_one_that_cannot_be_is_told_with_its_place(tmp_path: Path):
+    assert read(tmp_path, FULL, {"ETHER_CLUSTER__BACKOFF__MAXIMUM": "7"}).backoff == Backoff(0.5, maximum=7.0)
+    agent = "nodes: [{name: n1, agents: [{start: 'a:B', backoff: {initial: 5, maximum: 2}}]}]"
+
+    told = refusal(tmp_path, agent)
+    unknown = refusal(tmp_path, FULL, {"ETHER_CLUSTER__BACKOFF__MAXIMAL": "7"})
+    negative = refusal(tmp_path, "nodes: [{name: n1, agents: [{start: 'a:B', intensity: -1}]}]")
+
+    assert told.startswith("cluster.yaml:1:")
+    assert "nodes.0.agents.0.backoff: maximum is 2.0; give seconds, at least `initial` (5)." in told
+    assert unknown == (
+        "ETHER_CLUSTER__BACKOFF__MAXIMAL: cluster.backoff has no key 'maximal'. Did you mean 'maximum'?"
+    )
+    assert "nodes.0.agents.0.intensity: should be greater than or equal to 0 (it is -1)" in negative
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"intensity": -1}, "intensity is -1; give a whole number of restarts, 0 or more"),
+        ({"period": 0}, "period is 0; give seconds above 0"),
+        ({"backoff": 0.5}, "backoff is 0.5: give a Backoff"),
+        ({"escalate": "no"}, "escalate is 'no': give True or False"),
+    ],
+)
+def test_restarts_that_cannot_be_are_refused(fields: dict[str, Any], told: str):
+    with pytest.raises(InvalidSpec, match=re.escape(told)):
+        AgentSpec("reviews:Scout", **fields)
 
 
 def test_a_timing_that_cannot_be_is_told_with_its_place_and_the_fix(tmp_path: Path):

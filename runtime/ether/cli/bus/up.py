@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -79,6 +80,9 @@ def node(
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="For running work, when it is told to end.")
     ] = DRAIN,
+    escalate: Annotated[
+        bool, typer.Option("--escalate", help="End with exit code 70 when an agent has crashed too often.")
+    ] = False,
     bus: BusOptions,
     out: Output,
 ) -> None:
@@ -93,7 +97,7 @@ def node(
         load_agent(text)
     code = serve(
         wait_for(bus, bus.wait),
-        agent_specs(agents),
+        [replace(spec, escalate=escalate) for spec in agent_specs(agents)],
         name=name,
         threads=threads,
         drain=drain,
