@@ -11,14 +11,14 @@ _NAMES: Final = {
         AccessDenied AddressInUse Advert Agent AgentBus AgentCrash AgentRef AgentSpec AgentStatus Artifact
         ArtifactMismatch AsyncAgent AuthenticationFailed Backoff BrokerUnavailable Budget BudgetAccount
         BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec Completions ComposableAgent Criticality
-        Delayed Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Failed Forbidden Handle
+        Delayed Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Event Failed Forbidden Handle
         IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest
         InvalidSpec Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest Mapped MissingExtra Monitor
         NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
-        PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Status Strategy Stream
+        PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Status Strategy Stream Subscription
         SupervisorSpec Task ThreadedAgent TimedOut Timing TooManyLeases Unavailable Unfinished UnknownAgent
         UnknownDeadLetter Unserialisable UntrustedBroker UsageError WaitTimeout __version__ as_completed
-        capability cron discover every thaw
+        capability cron discover every on_event thaw
     """,
     "ether.cluster": """
         AgentSpec Cluster ClusterSpec GAVE_UP MetricsSpec NodeSpec ObserverSpec up

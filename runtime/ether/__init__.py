@@ -20,6 +20,7 @@ from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.agent.agent_bus import AgentBus, Delayed
 from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent
+from ether_actors.agent.event_handler import Event, on_event
 from ether_actors.agent.schedule import cron, every
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
@@ -32,7 +33,7 @@ from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import AgentStatus, Status
 from ether_broker.errors import (
@@ -96,11 +97,12 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Advert", "AgentRef", "AgentSpec", "Cluster", "ClusterSpec", "Limits", "NodeSpec", "Runtime", "Timing",
     "discover",
     # Agents
-    "Agent", "AgentBus", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Delayed", "Lease", "Task", "ThreadedAgent",
-    "capability", "cron", "every",
+    "Agent", "AgentBus", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Delayed", "Event", "Lease", "Task",
+    "ThreadedAgent", "capability", "cron", "every", "on_event",
     # Delegations
     "AgentStatus", "Artifact", "Budget", "Capability", "Completions", "Criticality", "Delegation", "ErrorInfo", "Handle",
-    "Manifest", "Mapped", "OutputContract", "Response", "Retry", "Status", "Stream", "as_completed", "thaw",
+    "Manifest", "Mapped", "OutputContract", "Response", "Retry", "Status", "Stream", "Subscription", "as_completed",
+    "thaw",
     # Supervision
     "Backoff", "ChildSpec", "Monitor", "Restart", "Strategy", "SupervisorSpec",
     # Observers

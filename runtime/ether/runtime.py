@@ -17,6 +17,7 @@ from ether.node.monitor import Monitor
 from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
+from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
 from ether_actors.task.mapped import WINDOW, Mapped, check_each
@@ -531,6 +532,33 @@ class Runtime:
         holders = [str(item["agent"]) for item in self._list("ether.capabilities", {"capability": capability})]
         return {name: self.delegate(capability, packed, to=name, **options) for name in holders}
 
+    def publish(
+        self, topic: str, data: Any = None, *, timeout: float | None = None, durability: Durability | None = None
+    ) -> Handle:  # fmt: skip
+        """Publish an event: each agent that subscribes to its topic now is given it once (`@on_event`).
+
+        An agent subscribes as long as it is registered, also while it restarts or its node is lost; not while it drains.
+        The event waits in its mailbox, as work does.
+
+        Args:
+            topic: words with dots between them, as in `orders.new`; up to 180 characters.
+            data: of plain values, as the params of a delegation; 60 KiB packed at most.
+            timeout: seconds that each subscriber has to handle it; None is 60.
+            durability: as of `delegate`: with `memory` the event does not wait for the bus's journal.
+
+        Returns:
+            The handle of the publication, which ends as soon as the event is given to all. Its data says how many `subscribers`
+            they are, and names those whose mailbox is full as `refused` (100 at most), for each of which there is a dead
+            letter. The publisher is not told what becomes of it with a subscriber; observers see it.
+
+        Raises:
+            InvalidEnvelope: it is no topic, or no timeout.
+            Unserialisable: the data is nothing that can be packed.
+            PayloadTooLarge: it has more than 60 KiB.
+            Closed: the runtime is not open.
+        """
+        return self.delegate(PUBLISH, publish_params(topic, data, timeout), durability=durability)
+
     def send(self, delegation: Delegation) -> Handle:
         """Send a delegation that was made elsewhere, as by a view; the runtime speaks as its delegator.
 
@@ -652,7 +680,7 @@ class Runtime:
                 return
 
     def agents(self) -> list[dict[str, Any]]:
-        """Every agent on the bus that has capabilities, by name: name, node, condition, load, outcomes."""
+        """Every agent on the bus that declares something, by name: name, node, condition, load, outcomes."""
         return list(self.iter_agents())
 
     def iter_agents(self, names: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -749,10 +777,9 @@ def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
         raise UsageError(f"{agent.__name__} is not an Agent: derive it from ether.Agent.")
     if not isinstance(count, int) or count < 0:
         raise UsageError(f"start_many(…, {count!r}): how many is a whole number, 0 or more.")
-    if cls is not None and not cls.manifest().capabilities and cls.on_receive is Agent.on_receive:
-        msg = (
-            f'{cls.__qualname__} declares no capability, so nobody can ask it: decorate a method with @capability("…").'
-        )
+    if cls is not None and not cls.manifest().declared and cls.on_receive is Agent.on_receive:
+        how = 'decorate a method with @capability("…") or @on_event("…")'
+        msg = f"{cls.__qualname__} declares no capability, so nobody can ask it: {how}."
         logger.warning(msg)
         warn_unread(logger, msg)
 

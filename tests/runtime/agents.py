@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ether import Agent, AgentCrash, Task, capability
+from ether import Agent, AgentCrash, Event, Task, capability, on_event
 
 
 def wait_for(path: Path, task: Task) -> None:
@@ -191,3 +191,15 @@ class Tally(Agent):
     @capability("tally.again", idempotent=True)
     def again(self, folder: str, task: Task) -> None:
         self.once(folder, task)
+
+
+class Listener(Agent):
+    """Writes the data of the events that it is given, a line each, into `heard` in its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.heard = Path(folder, "heard")
+
+    @on_event("news.*", idempotent=True)
+    def note(self, event: Event) -> None:
+        with self.heard.open("a") as heard:
+            heard.write(f"{event.data}\n")

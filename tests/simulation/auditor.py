@@ -25,6 +25,7 @@ from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
+from tests.simulation.publications import EVENTS, Publications
 from tests.simulation.waits import Waits
 from tests.simulation.workload import ONCE
 
@@ -117,6 +118,7 @@ class Auditor:
         """{request id: attempts that were begun} of what no plan is behind."""
         self.waits = Waits(world)
         self.answers = Answers()
+        self.publications = Publications(world)
         self.delegations = 0
 
     def fail(self, invariant: str, message: str) -> None:
@@ -136,6 +138,7 @@ class Auditor:
         self._children.clear()
         self._waiting.clear()
         self._token = 0
+        self.publications.broker_began()
         self._history = History(remembered=self._world.scenario.remembered)
         if self._world.scenario.durable:
             assert broker.journal is not None
@@ -201,7 +204,9 @@ class Auditor:
 
     def _opened(self, request_id: bytes, envelope: bytes, broker: Broker | None) -> None:
         header = read_header(envelope)
-        if header.capability.startswith(_BUS):  # what is asked of the bus itself may be asked and answered again
+        self.publications.delegation(header, envelope)
+        is_ask = header.capability.startswith(_BUS) and not header.capability.startswith(EVENTS)
+        if is_ask:  # what is asked of the bus itself may be asked and answered again
             self.outcomes.pop(request_id, None)
         if not self._world.scenario.durable:  # without a journal it may be beyond what is remembered
             self.outcomes.pop(request_id, None)
@@ -219,7 +224,7 @@ class Auditor:
             deadline = broker.clock.truth(header.deadline) if header.deadline else float("inf")
             # A refused one passes as its node wrote it; the broker goes by its parent's deadline where that is sooner.
             self._deadlines[request_id] = min(deadline, self.open.get(header.parent, deadline))
-        if header.capability.startswith(_BUS):
+        if is_ask:
             self.asks.add(request_id)
         self.open[request_id] = self._deadlines[request_id]
         self._specialists[request_id] = header.target
@@ -241,6 +246,7 @@ class Auditor:
             self._said.setdefault(request_id, set()).add(envelope)
         self._orphans += self._children.pop(request_id, ())
         header = read_header(envelope)
+        self.publications.response(header, envelope)
         source = header.source
         if plan is not None and plan.falls and header.status == Status.REJECTED_CAPABILITY.code:
             body = unpack(envelope[header.body :])
@@ -260,6 +266,7 @@ class Auditor:
         self.asks.discard(request_id)
 
     def _event(self, event: Mapping[str, Any]) -> None:
+        self.publications.event(event)
         match event["event"]:
             case "reassigned":
                 request_id = to_bytes(event["request_id"])
@@ -308,6 +315,7 @@ class Auditor:
             if child in self.open and child not in orphans:
                 self.fail("one outcome", f"{self.name(child)} goes on without the delegation it was made for")
         self._check_fresh(orphans)
+        self.publications.stepped()
         self._steps += 1
         if not self._world.scenario.crowd or self._steps % 16 == 0:  # a thousand agents take a while to be compared
             for difference in differences(supervisor, self._history):
@@ -506,6 +514,7 @@ class Auditor:
         for plan in world.plans:
             if plan.request_id and not plan.is_child and not plan.ends:
                 self.fail("liveness", f"{plan.source} never learned of {self.name(plan.request_id)}")
+        self.publications.finish(self._past)
         self._finish_queues(supervisor)
         if world.scenario.durable:
             self._finish_journal()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ether.node.node import Node
 from ether.node.subscriptions import _wish
+from ether_actors.agent.publishing import PUBLISH, publish_params
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.delegation import Delegation
@@ -18,9 +19,10 @@ from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
 from tests.simulation.link import SimulatedLink
 from tests.simulation.network import Connection
+from tests.simulation.publications import Publication
 from tests.simulation.resources import SimulatedResources
 from tests.simulation.timeline import Ids
-from tests.simulation.workload import Plan, Wide, Worker
+from tests.simulation.workload import Listener, Plan, Subscriber, Wide, WideSubscriber, Worker
 
 if TYPE_CHECKING:
     from tests.simulation.timeline import SkewedClock
@@ -165,7 +167,9 @@ class Life:
         """Start an agent, unless it is there."""
         if name in self.agent_names() or self.is_leaving:
             return
-        cls = Wide if self.member.world.scenario.places > 1 else Worker
+        scenario = self.member.world.scenario
+        kinds = (Subscriber, WideSubscriber) if scenario.events else (Worker, Wide)
+        cls = Listener if scenario.has_listeners and name.endswith("-1") else kinds[scenario.places > 1]
         self.node.agent_host.start_agents([name], lambda: cls(self), cls)
 
     def agent_names(self) -> set[str]:
@@ -199,6 +203,22 @@ class Life:
         else:
             handle = self.node.outgoing.delegate_plain(plan.target, plan.capability, params, plan.timeout)
         world.asked(plan, handle)
+
+    def publish(
+        self, event: tuple[str, dict[str, Any], float, bool], publish: Callable[..., Handle] | None, source: str
+    ) -> None:  # fmt: skip
+        """Publish an event, as plain code does or with an agent's own."""
+        world, (topic, data, timeout, is_volatile) = self.member.world, event
+        durability = "memory" if is_volatile else None
+        if publish is None:
+            delegation = Delegation(
+                request_id=self.node.resources.new_id(), from_agent=self.member.name, capability=PUBLISH,
+                params=Payload(pack(publish_params(topic, data, timeout))), timeout=5.0, durability=durability,
+            )  # fmt: skip
+            handle = self.node.outgoing.delegate(delegation, self.member.clock.monotonic() + 5.0)
+        else:
+            handle = publish(topic, data, timeout=timeout, durability=durability)
+        world.auditor.publications.published(Publication(data["number"], source, topic, self, handle, is_volatile))
 
     def ask_again(self, plan: Plan) -> None:
         """Send what was sent before once more, as a node does that does not know whether it came."""

@@ -106,14 +106,15 @@ class _Loop(EventLoop):
         self.life = life
         self._is_scheduled = False
 
-    def call(self, call: Callable[[], None]) -> None:
-        """Run a callable soon."""
+    def call(self, call: Callable[[], None]) -> bool:
+        """Run a callable soon; False after `close`."""
         if self._closed:
-            return
+            return False
         self._calls.append(call)
         if not self._is_scheduled:
             self._is_scheduled = True
             self.life.after(0.0, self._run_all)
+        return True
 
     def _run_all(self) -> None:
         self._is_scheduled = False

@@ -9,7 +9,9 @@ from typing import Final
 from ether_broker.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
-__all__ = ["CHANCES", "Scenario", "Weather", "draw", "draw_falls", "draw_links", "draw_more", "draw_unwritten"]
+__all__ = [
+    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_unwritten",
+]  # fmt: skip
 
 FAULTS: Final = (
     "break", "partition", "node", "broker", "freeze", "disk", "stall", "cancel", "leave", "stop",
@@ -139,6 +141,10 @@ class Scenario:
     """(delegator's node, agent) of the pairs that the access list bars; empty: there is no list."""
     crowd: int = 0
     """Agents of the crowd."""
+    events: int = 0
+    """Events that plain code publishes, about; with some, all agents subscribe."""
+    has_listeners: bool = False
+    """Whether some of them do nothing else."""
     quotas: dict[str, int] = field(default_factory=dict)
     """{name of a bound in the supervisor: its value here}"""
 
@@ -247,3 +253,11 @@ def draw_unwritten(scenario: Scenario, chance: Random) -> None:
     if {"disk", "locked"} & scenario.faults.keys() and chance.random() < 0.3:
         scenario.quotas = {**scenario.quotas, "MOST_UNWRITTEN": chance.choice((0, 2_048, 20_000))}
         scenario.draws |= {"unwritten"}
+
+
+def draw_events(scenario: Scenario, chance: Random) -> None:
+    """Add events, in every third world; drawn apart."""
+    if chance.random() < 0.33:
+        scenario.events = chance.choice((5, 20, 60))
+        scenario.has_listeners = chance.random() < 0.5
+        scenario.draws |= {"events"}

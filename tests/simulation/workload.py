@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
+from ether_actors.agent.event_handler import Event, on_event
 from ether_actors.task.task import Task
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import Response
@@ -20,7 +21,7 @@ from tests.simulation.resources import Sleep
 if TYPE_CHECKING:
     from tests.simulation.member import Life
 
-__all__ = ["Plan", "Wide", "Worker"]
+__all__ = ["Listener", "Plan", "Subscriber", "Wide", "WideSubscriber", "Worker"]
 
 ONCE, KEEN = "job.once", "job.keen"
 LONG = 1e6
@@ -88,6 +89,52 @@ class Wide(Worker):
     """A worker with several places."""
 
     max_concurrency = 3
+
+
+class Subscriber(Worker):
+    """A worker that is given events too."""
+
+    @on_event("jobs.*")
+    async def once_event(self: Worker | Listener, event: Event, task: Task) -> None:
+        """Handle an event once."""
+        await _handle(self, event, task)
+
+    @on_event("jobs.keen.*", idempotent=True)
+    async def keen_event(self: Worker | Listener, event: Event, task: Task) -> None:
+        """Handle an event that may come twice."""
+        await _handle(self, event, task)
+
+
+class Listener(Agent):
+    """An agent that is given events and nothing else."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+
+    once_event, keen_event = Subscriber.once_event, Subscriber.keen_event
+
+
+class WideSubscriber(Subscriber):
+    """A subscriber with several places."""
+
+    max_concurrency = 3
+
+
+async def _handle(agent: Worker | Listener, event: Event, task: Task) -> None:
+    life, header = agent.life, header_of(task)
+    life.member.world.auditor.publications.started(header, event.id, task.agent)
+    match event.data["behaviour"]:
+        case "fail":
+            raise ValueError("as planned")
+        case "crash":
+            raise AgentCrash("as planned")
+        case "hang":
+            await Sleep(LONG)
+        case "publish" if not event.data["depth"]:
+            life.publish(life.member.world.event(depth=1), agent.bus.publish, task.agent)
+        case "progress":
+            task.progress(0.5)
+    await Sleep(event.data["seconds"])
 
 
 def header_of(task: Task) -> Header:

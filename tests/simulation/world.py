@@ -25,7 +25,7 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
-from tests.simulation.scenario import draw, draw_falls, draw_links, draw_more, draw_unwritten
+from tests.simulation.scenario import draw, draw_events, draw_falls, draw_links, draw_more, draw_unwritten
 from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
@@ -89,6 +89,9 @@ class World:
             draw_falls(scenario, self._falling)
             draw_links(scenario, Random(f"{seed}, links"))
             draw_unwritten(scenario, Random(f"{seed}, unwritten"))
+            draw_events(scenario, Random(f"{seed}, events"))
+        self._events = Random(f"{seed}, what events say")
+        self._published = 0
         self.timeline = Timeline()
         self.disk = Disk()
         self.network = Network(self.timeline, scenario.weather, Random(self.chance.random()))
@@ -192,6 +195,21 @@ class World:
         self.note("asked", plan.number)
         handle.add_done_callback(lambda done: self.auditor.ended(plan, plan.life, done))
 
+    def event(self, *, depth: int = 0) -> tuple[str, dict[str, Any], float, bool]:
+        """Draw an event: topic, data, timeout, whether it does not wait for the journal."""
+        chance = self._events
+        self._published += 1
+        topic = chance.choice(("jobs.new", "jobs.keen", "jobs.keen.new", "jobs.keen.very.new", "others.new"))
+        behaviour = chance.choice(("", "", "", "fail", "crash", "hang", "publish", "progress"))
+        data = {"number": self._published, "behaviour": behaviour, "depth": depth,
+                "seconds": chance.choice((0.0, 0.0, 0.01, 0.2))}  # fmt: skip
+        return topic, data, chance.choice((0.5, 2.0, 8.0)), chance.random() < 0.2
+
+    @property
+    def subscribers(self) -> set[bytes]:
+        """The agents that subscribe to `jobs.*`, when they are there."""
+        return {name.encode() for member in self.members for name in member.agents} if self.scenario.events else set()
+
     def note(self, what: str, *details: Any) -> None:
         """Add to the trace."""
         if details and type(details[0]) is bytes:
@@ -280,6 +298,16 @@ class World:
             member, when = chance.choice(askers), chance.uniform(0.5, end)
             self.timeline.at(when, lambda member=member: self._ask(member))  # type: ignore[misc]
 
+        events = self._events
+        for _ in range(scenario.events):
+            member, when = events.choice(askers), events.uniform(0.5, end)
+            self.timeline.at(when, lambda member=member: self._publish(member))  # type: ignore[misc]
+
+    def _publish(self, member: Member) -> None:
+        life = member.life
+        if life is not None and member.is_in:
+            life.run(lambda: None if life.is_leaving else life.publish(self.event(), None, member.name))
+
     def _ask(self, member: Member) -> None:
         life = member.life
         if life is None or not member.is_in:
@@ -313,6 +341,8 @@ class World:
                 return f"{member.name} is not in"
             if member.owed():
                 return f"{member.name} waits for {self.auditor.name(member.owed()[0].request_id)}"
+        if unrest := self.auditor.publications.unrest():
+            return unrest
         state = supervisor.state
         if len(state.ledger) or self.auditor.open:
             return f"{len(state.ledger)} delegations have no outcome"

@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
 from ether_actors.agent.capability import Handler, handlers_of
 from ether_actors.agent.composable import ComposableAgent
+from ether_actors.agent.event_handler import EventHandler, event_handlers_of
 from ether_actors.agent.inbox import Inbox
 from ether_actors.agent.schedule import Schedule, schedule_of
 from ether_actors.threads.pool import this_thread
-from ether_broker.envelope.manifest import Depth, Interface, Manifest
+from ether_broker.envelope.manifest import Depth, Interface, Manifest, subscriptions_to
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, UsageError
@@ -117,6 +118,7 @@ class Agent(pykka.Actor, ComposableAgent):
     _manifest: ClassVar[Manifest | None] = None
     _packed_manifest: ClassVar[bytes | None] = None
     _encoded_handlers: ClassVar[dict[bytes, Handler] | None] = None
+    _event_handlers: ClassVar[dict[str, EventHandler] | None] = None
 
     actor_urn: str
     actor_inbox: Inbox
@@ -141,6 +143,7 @@ class Agent(pykka.Actor, ComposableAgent):
         super().__init_subclass__(**kwargs)
         cls._namespace = _defining_namespace(cls)
         cls._handlers = cls._schedules = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
+        cls._event_handlers = None
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         """Make what the bus needs, so that an `__init__` of a subclass does not have to call that of this class."""
@@ -178,6 +181,23 @@ class Agent(pykka.Actor, ComposableAgent):
             found = [(name, schedule_of(handler.function)) for name, handler in cls.handlers().items()]
             cls._schedules = [(name, schedule) for name, schedule in found if schedule is not None]
         return cls._schedules
+
+    @classmethod
+    def event_handlers(cls) -> dict[str, EventHandler]:
+        """{what it subscribes to: handler}.
+
+        Raises:
+            InvalidManifest: the decorated methods contradict each other.
+        """
+        if cls._event_handlers is None:
+            cls._event_handlers = event_handlers_of(cls, cls._namespace)
+        return cls._event_handlers
+
+    @classmethod
+    def event_handler(cls, topic: str) -> EventHandler | None:
+        """What handles the events of a topic: what names most of it (`Manifest.subscription`)."""
+        handlers = cls.event_handlers()
+        return next((handlers[name] for name in subscriptions_to(topic) if name in handlers), None)
 
     @classmethod
     def manifest(cls, name: str | None = None) -> Manifest:
@@ -223,6 +243,7 @@ class Agent(pykka.Actor, ComposableAgent):
                     "description": doc,
                     "capabilities": tuple(handler.capability for handler in handlers.values()),
                     "exclusions": cls.exclusions,
+                    "subscriptions": tuple(handler.subscription for handler in cls.event_handlers().values()),
                     "interface": cls.interface,
                     "artifacts_produced": cls.artifacts_produced,
                     "max_depth": cls.max_depth,

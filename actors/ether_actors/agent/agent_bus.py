@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
 from ether_actors.threads.pending_call import PendingCall
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.errors import Closed, EtherError, UsageError
@@ -85,6 +86,17 @@ class AgentBus:
         if agent is None:
             raise Closed("The agent has ended, and delegates nothing more.")
         return self._services.delegate_as(agent, capability, params, to, options)
+
+    def publish(
+        self, topic: str, data: Any = None, *, timeout: float | None = None, durability: Durability | None = None
+    ) -> Handle:  # fmt: skip
+        """Publish an event in this agent's name; as `Runtime.publish`, and in `on_start` as `delegate`.
+
+        Raises:
+            InvalidEnvelope, Unserialisable: as `Runtime.publish`.
+            Closed: as `delegate`.
+        """
+        return self.delegate(PUBLISH, publish_params(topic, data, timeout), durability=durability)
 
     def after(
         self, seconds: float, capability: str, params: Any = None, *, to: str | None = None,

@@ -21,7 +21,7 @@ from ether_broker.errors import InvalidManifest
 if TYPE_CHECKING:
     from ether_actors.task.task import Task
 
-__all__ = ["Handler", "WrongResult", "capability", "handlers_of"]
+__all__ = ["Handler", "WrongResult", "capability", "handlers_of", "is_declared", "task_parameter"]
 
 _MARK: Final = "__ether_capability__"
 _NOTHING: Final = pack(None)
@@ -100,9 +100,7 @@ class Handler:
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
         hints = _hints(function, namespace)
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.task_name = next((p.name for p in parameters if _is_task(p, hints)), None)
-        parameters = [parameter for parameter in parameters if parameter.name != self.task_name]
+        self.task_name, parameters = task_parameter(function, namespace)
         self._field: str | None = None
         self._names: dict[str, str] = {}
         self._whole: Any = None
@@ -213,6 +211,25 @@ class Handler:
         if self.task_name is not None:
             arguments[self.task_name] = task
         return self.function(agent, **arguments)
+
+
+def is_declared(function: object) -> bool:
+    """Whether a function is declared to be a capability."""
+    return hasattr(function, _MARK)
+
+
+def task_parameter(
+    function: Callable[..., Any], namespace: dict[str, Any]
+) -> tuple[str | None, list[inspect.Parameter]]:  # fmt: skip
+    """The parameter of a method that is its task, if it has one, and the others.
+
+    Raises:
+        InvalidManifest: an annotation names what cannot be found.
+    """
+    hints = _hints(function, namespace)
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    task = next((parameter.name for parameter in parameters if _is_task(parameter, hints)), None)
+    return task, [parameter for parameter in parameters if parameter.name != task]
 
 
 def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context
 from functools import partial
+from itertools import chain
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +23,7 @@ from ether_actors.agent.agent import Agent, call_hook
 from ether_actors.agent.agent_bus import AgentBusServices
 from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
+from ether_actors.agent.event_handler import EventHandler
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
@@ -32,6 +34,7 @@ from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
@@ -281,7 +284,10 @@ class Cell:
     @property
     def uses_loop(self) -> bool:
         """Whether a handler of the agent runs in the event loop."""
-        is_async = any(handler.is_async for handler in self._handlers.values())
+        handlers: Iterable[Handler | EventHandler] = self._handlers.values()
+        if self.agent is not None:
+            handlers = chain(handlers, type(self.agent).event_handlers().values())
+        is_async = any(handler.is_async for handler in handlers)
         return is_async or isinstance(self._dispatcher, LoopDispatcher)
 
     def in_loop(self) -> list[Work]:
@@ -346,8 +352,14 @@ class Cell:
         return type(message) is not Work or message.header.parent != NO_ID or not self._may_wait(message)
 
     def _may_wait(self, work: Work) -> bool:
-        handler = self._handlers.get(work.header.capability) or self._handlers.get(_ANY)
+        handler = self._handlers.get(work.header.capability) or self._other_handler(work.header.capability)
         return handler is not None and not handler.is_async
+
+    def _other_handler(self, capability: bytes) -> Handler | EventHandler | None:
+        """What handles an event, or what nobody declares."""
+        if capability.startswith(EVENT_PREFIX) and self.agent is not None:
+            return type(self.agent).event_handler(capability.removeprefix(EVENT_PREFIX).decode())
+        return self._handlers.get(_ANY)
 
     def _turn_away(self, work: Work) -> bool:
         message = f"The node of {self.name} has as many handlers that wait as it can have."
@@ -370,7 +382,7 @@ class Cell:
             self._forget(work)  # the supervisor alone says TIMEOUT; the node answers its CANCEL
             return True
         try:
-            handler = self._handlers.get(header.capability) or self._handlers.get(_ANY)
+            handler = self._handlers.get(header.capability) or self._other_handler(header.capability)
             if handler is None:
                 message = f"{self.name} does not declare {header.capability.decode(errors='replace')!r}."
                 self._finish(work, self._error_response(work, Status.REJECTED_CAPABILITY, "not_declared", message))
@@ -397,10 +409,10 @@ class Cell:
             self._fail(work, error)
         return True
 
-    def _begin(self, work: Work, handler: Handler, coroutine: Any) -> None:
+    def _begin(self, work: Work, handler: Handler | EventHandler, coroutine: Any) -> None:
         work.runner = self._services.loop.spawn(self._await(work, handler, coroutine))
 
-    async def _await(self, work: Work, handler: Handler, coroutine: Any) -> None:
+    async def _await(self, work: Work, handler: Handler | EventHandler, coroutine: Any) -> None:
         assert work.task is not None
         try:
             if work.cancelled:  # while it waited for the loop: what has ended is never started (G4)

@@ -138,10 +138,7 @@ class DelegationPolicy:
             if is_unheard and state.ended.uncollected[request_id][0] == first:
                 return False  # it is taken now
             if outcome is None and request_id not in state.ended:
-                if not (resent and state.may_be_removed(request_id)):
-                    return False
-                self._tell_removed(session, request_id)
-                return True
+                return self._is_lost(session, header, envelope)
             if outcome is not None:
                 said = read_header(outcome)
                 first, capability = said.target, said.capability
@@ -155,6 +152,17 @@ class DelegationPolicy:
         if not resent:
             state.keep_dead_letter(Reason.DUPLICATE, envelope, session, f"{what} request came before")
         return True
+
+    def _is_lost(self, session: Session, header: Header, envelope: bytes) -> bool:
+        """Whether a request of which nothing is known may have come before all the same; then it is told so, or waits."""
+        state, forgotten_to = self._state, self._state.ended.forgotten_to
+        if state.is_unread:
+            session.input.block(envelope, lambda: state.durable > forgotten_to)
+            return True
+        is_removed = bool(header.flags & _RESENT) and state.may_be_removed(header.request_id)
+        if is_removed:
+            self._tell_removed(session, header.request_id)
+        return is_removed
 
     def _reject_id(self, session: Session, header: Header, first: bytes, capability: bytes) -> None:
         yours = f"This id is that of your {name_of(capability)}: choose another request id."

@@ -133,6 +133,8 @@ def _restore_work(
     header = read_header(accepted.envelope)
     source = history.agents.get(header.source.decode(errors="replace"))
     delegator = gone if source is None else nodes.get(source.incarnation, gone)
+    if header.source == state.bus.name:  # it delivers an event
+        delegator = state.bus.session
     agent = state.bus if header.target == state.bus.name else state.registry.get(accepted.agent or header.target)
     capability = accepted.capability or header.capability
     choice = None if agent is None else state.registry.resolve(agent, capability)

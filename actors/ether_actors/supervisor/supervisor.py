@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
+from ether_actors.supervisor.capabilities.event_service import EventService
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.deadlines import Deadlines
@@ -145,13 +146,17 @@ class Supervisor:
         reassignment = Reassignment(self.state, delivery, recipients)
         self.lease_service: LeaseService = LeaseService(self.state, delivery)
         self.journal_gc: JournalGc = JournalGc(self.state, delivery)
-        self._administration = Administration(self.state, delivery, self.lease_service, self.journal_gc)
+        event_service = EventService(self.state, delivery)
+        self._administration = Administration(
+            self.state, delivery, self.lease_service, event_service, self.journal_gc
+        )  # fmt: skip
         self._replay = OutcomeReplay(self.state)
         self._policy = DelegationPolicy(self.state, delivery, recipients, self._administration, self._replay)
         self._progress = Progress(self.state, delivery)
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
+        event_service.on_given_while_down = self._membership.departures.remembered.given
         self._responses = ResponsePolicy(
             self.state, delivery, reassignment, self._progress, self._membership.may_speak_for
         )
@@ -329,7 +334,8 @@ class Supervisor:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
-        if turns.waiting or (turns.blocked and not (departures.is_ahead or state.is_behind)):
+        waits_for_journal = departures.is_ahead or state.is_behind or state.is_unread
+        if turns.waiting or (turns.blocked and not waits_for_journal):
             return state.now
         return max(state.now, state.schedule.next)
 

@@ -11,13 +11,16 @@ from pydantic import FailFast, Field, model_validator
 
 from ether_broker.encoding.frozen import FrozenDict
 from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
+from ether_broker.envelope.names import MAX_EVENT, SUBSCRIPTION_PATTERN
 from ether_broker.envelope.version import SCHEMA_VERSION, is_semantic
 from ether_broker.errors import InvalidManifest, UsageError
 
-__all__ = ["ANY", "SCHEMAS", "Capability", "Depth", "Interface", "Manifest"]
+__all__ = ["ANY", "SCHEMAS", "Capability", "Depth", "Interface", "Manifest", "Subscription", "subscriptions_to"]
 
 MOST_CAPABILITIES: Final = 512
 """Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
+MOST_SUBSCRIPTIONS: Final = 64
+"""Subscriptions that an agent may declare."""
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
 SCHEMAS: Final = ("params_schema", "result_schema")
@@ -68,6 +71,23 @@ class Capability(Model):
     result_schema: FrozenMap = FrozenDict()
 
 
+class Subscription(Model):
+    """The declaration of the events that an agent is given; a part of its manifest.
+
+    Example:
+        orders = Subscription(topic="orders.*")
+        manifest = Manifest(agent="clerk", subscriptions=(orders, Subscription(topic="orders.late")))
+        assert manifest.subscription("orders.late").topic == "orders.late"
+        assert manifest.subscription("orders.new") == orders
+    """
+
+    topic: Annotated[str, Field(pattern=SUBSCRIPTION_PATTERN, max_length=MAX_EVENT)]
+    """A topic; `orders.*` for all topics below `orders`; or `*` for all."""
+    idempotent: bool = False
+    """Whether handling an event twice does no harm; then it is redelivered when its node dies (G3)."""
+    description: str = ""
+
+
 class Manifest(Model):
     """The entry of an agent in the registry: its capabilities, their bounds, and what it does not take.
 
@@ -88,6 +108,8 @@ class Manifest(Model):
     capabilities: Annotated[tuple[Capability, ...], Field(max_length=MOST_CAPABILITIES)] = ()
     exclusions: Annotated[tuple[CapabilityName, ...], Field(max_length=MOST_CAPABILITIES)] = ()
     """Capabilities, or prefixes of such, that it never takes, whatever else would route them to it."""
+    subscriptions: Annotated[tuple[Subscription, ...], Field(max_length=MOST_SUBSCRIPTIONS)] = ()
+    """The events that it is given; of several that fit, the one that names most of the topic counts."""
     interface: Annotated[tuple[Interface, ...], FailFast()] = (Interface.SINGLE, Interface.CHAINED)
     artifacts_produced: _Words = ()
     max_depth: Depth = Depth.DEEP
@@ -120,11 +142,19 @@ class Manifest(Model):
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise ValueError(f"{self.agent} declares {', '.join(twice)} twice")
+        topics = [subscription.topic for subscription in self.subscriptions]
+        if twice := sorted(topic for topic, count in Counter(topics).items() if count > 1):
+            raise ValueError(f"{self.agent} subscribes to {', '.join(twice)} twice")
         exclusions = set(self.exclusions)
         excluded = [name for name in names if not exclusions.isdisjoint(_begins(name))]
         if excluded:
             raise ValueError(f"{self.agent} both declares and excludes {', '.join(excluded)}")
         return self
+
+    @property
+    def declared(self) -> int:
+        """How many capabilities and subscriptions it has."""
+        return len(self.capabilities) + len(self.subscriptions)
 
     def capability(self, name: str) -> Capability | None:
         """The declaration of exactly this name."""
@@ -152,6 +182,14 @@ class Manifest(Model):
             return min(below, key=lambda item: (item.latency_weight, -item.confidence, item.name))
         return self.capability(ANY)
 
+    def subscription(self, topic: str) -> Subscription | None:
+        """The subscription by which it is given an event, or None."""
+        if not self.subscriptions:
+            return None
+        wanted = subscriptions_to(topic)
+        fitting = [item for item in self.subscriptions if item.topic in wanted]
+        return min(fitting, key=lambda item: wanted.index(item.topic), default=None)
+
     def takes(self, kind: Interface) -> bool:
         """Whether a pattern of delegation is in its interface (spec 2 §5): `dual-phase`, or nothing, is all of them."""
         return kind in self.interface or Interface.DUAL_PHASE in self.interface or not self.interface
@@ -165,6 +203,11 @@ def _begins(name: str) -> list[str]:
     """A name and the prefixes of it that end at a dot."""
     words = name.split(".")
     return [".".join(words[:count]) for count in range(1, len(words) + 1)]
+
+
+def subscriptions_to(topic: str) -> list[str]:
+    """What can be subscribed to for a topic: itself, then `.*` after more and more of it left out, then `*`."""
+    return [topic, *(f"{begin}.*" for begin in reversed(_begins(topic)[:-1])), ANY]
 
 
 def _without_schemas(capability: Any) -> Any:

@@ -14,7 +14,8 @@ from ether_broker.wire.frame import HEADER, Kind
 
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
-    "DEAD_LETTER", "DEAREST", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
+    "DEAD_LETTER", "DEAREST", "DELIVERED",
+    "DELIVERED_SHIFT", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "TAP_BATCH",
@@ -64,6 +65,10 @@ ANSWER: Final = 12
 ANSWER_SHIFT: Final = 9
 """Bytes that a question is answered."""
 DEAD_LETTER: Final = 12
+DELIVERED: Final = 4
+"""A subscriber that an event is given to."""
+DELIVERED_SHIFT: Final = 13
+"""Bytes of all of that together."""
 HINT_SHIFT: Final = 4
 """Letters of the names that an unknown one is compared with, each name for 8 more."""
 MOVED: Final = 4

@@ -326,7 +326,7 @@ class AgentHost:
             assert cell.agent is not None
             kinds.setdefault(type(cell.agent), []).append(cell.name)
         for kind, names in kinds.items():
-            manifest, most = kind.packed_manifest(), at_a_time(len(kind.manifest().capabilities))
+            manifest, most = kind.packed_manifest(), at_a_time(kind.manifest().declared)
             for first in range(0, len(names), most):
                 some, token = names[first : first + most], self._resources.make_id()
                 source, body = some[0].encode(), manifest

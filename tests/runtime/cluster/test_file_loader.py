@@ -120,9 +120,7 @@ def test_a_backoff_is_set_by_variables_too_and_one_that_cannot_be_is_told_with_i
 
     assert told.startswith("cluster.yaml:1:")
     assert "nodes.0.agents.0.backoff: maximum is 2.0; give seconds, at least `initial` (5)." in told
-    assert unknown == (
-        "ETHER_CLUSTER__BACKOFF__MAXIMAL: cluster.backoff has no key 'maximal'. Did you mean 'maximum'?"
-    )
+    assert unknown == ("ETHER_CLUSTER__BACKOFF__MAXIMAL: cluster.backoff has no key 'maximal'. Did you mean 'maximum'?")
     assert "nodes.0.agents.0.intensity: should be greater than or equal to 0 (it is -1)" in negative
 
 

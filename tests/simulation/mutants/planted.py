@@ -7,9 +7,13 @@ from typing import Any, Final
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.membership.lost_agents import LostAgents
+from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.registry.subscription_index import SubscriptionIndex
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
+from ether_broker.envelope.manifest import Manifest
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Kind
@@ -115,6 +119,38 @@ def _keep_children(_end_children: Any) -> Any:
     return lambda self, entry, message="": None
 
 
+def _every_subscription(subscribers: Any) -> Any:
+    """An agent is given an event once for each of its subscriptions."""
+
+    def mutated(self: SubscriptionIndex, topic: str) -> Any:
+        for agent in subscribers(self, topic):
+            yield agent
+            if len(agent.manifest.subscriptions) > 1:
+                yield agent
+
+    return mutated
+
+
+def _only_the_living(subscribers: Any) -> Any:
+    """An agent whose node is lost, or that restarts, is given no event."""
+    return lambda self, topic: (agent for agent in subscribers(self, topic) if agent.condition is Condition.UP)
+
+
+def _event_again(subscription: Any) -> Any:
+    """What handles an event counts as idempotent, whatever it says."""
+
+    def mutated(self: Manifest, topic: str) -> Any:
+        found = subscription(self, topic)
+        return found and found.model_copy(update={"idempotent": True})
+
+    return mutated
+
+
+def _forget_with_events(_given: Any) -> Any:
+    """An agent that is down is forgotten with the events that wait for it."""
+    return lambda self, agent: None
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -137,4 +173,10 @@ PLANTED: Final = (
         13,
         "children",
     ),
+    _mutant("events once a subscription", "once", (SubscriptionIndex, "subscribers", _every_subscription), 7, "events"),
+    _mutant(
+        "events only for the living", "none lost", (SubscriptionIndex, "subscribers", _only_the_living), 7, "events"
+    ),
+    _mutant("events are handled again", "at most once", (Manifest, "subscription", _event_again), 258, "events node"),
+    _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from ether_actors.supervisor.capabilities.event_service import EventService
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.capabilities.pages import Place, page, text, whole
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -18,7 +19,7 @@ from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.encoding.bounded import MANIFEST, QUESTION, read, read_map
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import SCHEMAS, Capability, Manifest
-from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.names import BUS_PREFIX, SUPERVISOR
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import BY_CODE, Status
@@ -53,11 +54,13 @@ class Administration:
     """
 
     def __init__(
-        self, state: BrokerState, delivery: Delivery, lease_service: LeaseService, journal_gc: JournalGc
-    ) -> None:
+        self, state: BrokerState, delivery: Delivery, lease_service: LeaseService, event_service: EventService,
+        journal_gc: JournalGc,
+    ) -> None:  # fmt: skip
         self._state = state
         self._delivery = delivery
         self.lease_service = lease_service
+        self.event_service = event_service
         self.journal_gc = journal_gc
         state.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
 
@@ -173,7 +176,7 @@ class Administration:
     def _rows(
         self, entry: Entry, params: dict[str, Any], describe: Callable[[Registration], dict[str, Any] | None]
     ) -> Iterator[tuple[Place, dict[str, Any] | None]]:  # fmt: skip
-        """The agents that are asked for, by name; those without capabilities only for who knows their names."""
+        """The agents that are asked for, by name; those that declare nothing only for who knows their names."""
         registry = self._state.registry
         wanted = params.get("agents")
         if wanted is None and (one := text(params, "agent")) is not None:
@@ -191,7 +194,7 @@ class Administration:
             names = sorted(name.encode() for name in wanted if after is None or name > after)
         for name in names:
             agent = registry.get(name)
-            is_listed = agent is not None and (wanted is not None or agent.manifest.capabilities)
+            is_listed = agent is not None and (wanted is not None or agent.manifest.declared)
             yield name_of(name), describe(agent) if agent is not None and is_listed else None
 
     def nodes(self, _entry: Entry, params: dict[str, Any]) -> Payload:
@@ -331,6 +334,7 @@ def _describe(agent: Registration, now: float, stalled: float) -> dict[str, Any]
         "busy_for": agent.load.get("busy_for", 0.0) if is_up else 0.0,
         "stalled_for": round(silent, 3) if is_up and silent > stalled else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],
+        "subscriptions": [subscription.topic for subscription in agent.manifest.subscriptions],
         "max_concurrency": agent.manifest.max_concurrency,
         "queued": agent.mailbox.waiting_count,
         "in_flight": agent.mailbox.in_flight,
@@ -347,6 +351,7 @@ def _by_name(counts: dict[int, int]) -> dict[str, int]:
 
 def _summary(letter: DeadLetter) -> dict[str, Any]:
     header = read_header(letter.envelope)
+    is_ours = header.capability.startswith(BUS_PREFIX)  # a question, or an event: nobody else delegates it
     return {
         "number": letter.number,
         "reason": letter.reason.value,
@@ -360,7 +365,7 @@ def _summary(letter: DeadLetter) -> dict[str, Any]:
         "to_agent": header.target.decode(errors="replace"),
         "capability": header.capability.decode(errors="replace"),
         "size": len(letter.envelope),
-        "can_redrive": letter.reason.can_redrive and header.kind == Kind.DELEGATION,
+        "can_redrive": letter.reason.can_redrive and header.kind == Kind.DELEGATION and not is_ours,
     }
 
 
@@ -376,10 +381,11 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
     "ether.leases": Administration.leases,
     "ether.lease": lambda bus, entry, params: bus.lease_service.claim(entry, params),
     "ether.release": lambda bus, entry, params: bus.lease_service.release(entry, params),
+    "ether.publish": lambda bus, entry, params: bus.event_service.publish(entry, params),
     "ether.journal-gc": lambda bus, entry, params: bus.journal_gc.collect(entry, params),
     "ether.suggest": Administration.suggest,
 }
 _CHANGING: Final = frozenset({"ether.journal-gc"})
 """What changes something whatever its params."""
-_ONES_OWN: Final = frozenset({"ether.outcomes", "ether.lease", "ether.release", "ether.suggest"})
+_ONES_OWN: Final = frozenset({"ether.outcomes", "ether.lease", "ether.release", "ether.publish", "ether.suggest"})
 """What is about the asker's own work, and so is no administration."""

@@ -86,7 +86,9 @@ class Delivery:
     # -- to delegators -------------------------------------------------------------------------------------------
 
     def forward(self, entry: Entry, envelope: bytes) -> None:
-        """Send a delegator a response to its delegation."""
+        """Send a delegator a response to its delegation; the bus itself, whose delegations are events, waits for none."""
+        if entry.asking_session is self._state.bus.session:
+            return
         if entry.is_volatile:
             self._state.session_table.send_aside(entry.asking_session, envelope)
         else:

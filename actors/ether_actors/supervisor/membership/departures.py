@@ -268,7 +268,7 @@ class Departures:
         self._tell(agent.name, _NODE_LOST, agent.session)
         yield from self._reassignment.lost(agent, why)
         self._down(agent, _NODE_LOST)
-        if agent.manifest.capabilities or agent.work:
+        if agent.manifest.declared or agent.work:
             self.remembered.add(agent)
         else:
             self.remembered.forget(agent)

@@ -30,7 +30,7 @@ _AT: Final = struct.Struct(">d")
 class LostAgents:
     """The agents that are down, in the order in which their time ends; none is forgotten while it has work.
 
-    An agent that is down gets no more work. Every operation takes O(log n) for each name that it enters or forgets.
+    An agent that is down gets no more work but events. Every operation takes O(log n) for each name that it enters or forgets.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -55,6 +55,15 @@ class LostAgents:
         most = min(MOST_DOWN, registry.most // 2)
         while self._down[""] > most and self._forget_first(""):
             pass
+
+    def given(self, agent: Registration) -> None:
+        """Note that an agent that is down was given an event: it is not forgotten before that has ended."""
+        place = self._places.pop(agent.name, None)
+        if place is not None:
+            for owner in {"", agent.session.owner}:
+                self._orders[owner].remove(place)
+                self._free[owner] -= agent.places
+            (self._at_work[agent],) = _AT.unpack_from(place)
 
     def discard(self, agent: Registration) -> None:
         """Keep an agent's name no more; one that is not kept is no error."""

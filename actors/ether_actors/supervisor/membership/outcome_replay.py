@@ -113,9 +113,9 @@ class OutcomeReplay:
             del self.asked[session]
             return
         share = [waiting.popleft() for _ in range(min(LOOK_UPS_PER_STEP, len(waiting)))]
-        self._until = max(
-            (ending.number for id_ in share if (ending := self._state.ended.get(id_)) is not None), default=0
-        )
+        ended = self._state.ended
+        endings = map(ended.get, share)
+        self._until = max((ended.forgotten_to if ending is None else ending.number for ending in endings), default=0)
         left = share if self._state.durable <= self._until else self._give(session, share)
         waiting.extendleft(reversed(left))
         del self.asked[session]

@@ -61,7 +61,7 @@ class Registering:
             manifest = self._manifest(session, names[0], packed)
             places = places_of(manifest, len(packed))
             self._departures.remembered.check_room(session, encoded, places)
-            session.input.spend(CAPABILITY * check_count(len(names), len(manifest.capabilities)))
+            session.input.spend(CAPABILITY * check_count(len(names), manifest.declared))
             are_free = [self._is_name_free(session, name) for name in encoded]
             if not all(are_free):
                 session.input.block(envelope, lambda: not any(map(self._departures.is_waiting, encoded)))
@@ -127,7 +127,7 @@ class Registering:
         if known is None:
             session.input.spend(len(packed) >> MANIFEST_SHIFT)
             known = Manifest.parse_without_schemas({**read_map(packed, MANIFEST), "agent": name})
-            session.input.spend(CAPABILITY * len(known.capabilities))
+            session.input.spend(CAPABILITY * known.declared)
             self._manifests[packed] = known
             self._manifest_bytes += len(packed)
             while len(self._manifests) > _MOST_MANIFESTS or self._manifest_bytes > _MOST_BYTES:

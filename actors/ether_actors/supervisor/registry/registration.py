@@ -104,8 +104,8 @@ its load changes."""
 def places_of(manifest: Manifest, size: int) -> int:
     """How many places an agent takes among those that the bus has.
 
-    One; another for each 8 capabilities; another for each 32 names under which they can be asked for: a capability of n words
-    has 2 n - 1; and another for each 8 KiB of its manifest.
+    One; another for each 8 capabilities or subscriptions; another for each 32 names under which they can be asked for: a
+    capability of n words has 2 n - 1; and another for each 8 KiB of its manifest.
 
     Args:
         manifest: without its schemas.
@@ -113,7 +113,7 @@ def places_of(manifest: Manifest, size: int) -> int:
     """
     capabilities = manifest.capabilities
     names = len(capabilities) + 2 * sum(capability.name.count(".") for capability in capabilities)
-    return 1 + (len(capabilities) >> 3) + (names >> 5) + (size >> _SIZE_SHIFT)
+    return 1 + (len(capabilities) + len(manifest.subscriptions) >> 3) + (names >> 5) + (size >> _SIZE_SHIFT)
 
 
 class Choice(NamedTuple):

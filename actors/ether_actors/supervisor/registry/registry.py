@@ -9,7 +9,9 @@ from typing import Final, cast
 from ether_actors.supervisor.registry.capability_index import RESOLVED_SHIFT, CapabilityIndex
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration, places_of, turns
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
-from ether_broker.envelope.manifest import ANY, Interface, Manifest
+from ether_actors.supervisor.registry.subscription_index import SubscriptionIndex
+from ether_broker.envelope.manifest import ANY, Capability, Interface, Manifest
+from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox import Mailbox
 from ether_broker.mailbox_limits import Limits
@@ -21,6 +23,7 @@ __all__ = ["Registry"]
 
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered of each agent."""
+_EVENT: Final = Capability(name=EVENT_PREFIX.rstrip(b".").decode())
 _UP: Final = Condition.UP  # a member of an Enum costs a look-up each time that it is named
 _SINGLE: Final = Interface.SINGLE
 
@@ -45,6 +48,7 @@ class Registry:
         self._agents: dict[bytes, Registration] = {}
         self._names: SortedKeys[bytes] = SortedKeys()
         self.index: CapabilityIndex = CapabilityIndex()
+        self.subscriptions: SubscriptionIndex = SubscriptionIndex()
 
     def __len__(self) -> int:
         return len(self._agents)
@@ -84,6 +88,7 @@ class Registry:
         if known is None:
             return self._enter(manifest, session, Condition.UP, size)
         self.index.remove(known)
+        self.subscriptions.remove(known)
         is_elsewhere = known.session is not session
         self._detach(known)
         known.manifest, known.load = manifest, {}
@@ -124,12 +129,14 @@ class Registry:
             self._detach(agent)
             self._names.remove(agent.name)
             self.index.remove(agent)
+            self.subscriptions.remove(agent)
             agent.resolved.clear()  # they and the mailbox lead back to it: nothing is left to the garbage collector
             agent.mailbox.close()
 
     def _attach(self, agent: Registration, session: Session, size: int) -> None:
         agent.session = session
         self.index.add(agent, self._access.marks(agent.manifest.agent))
+        self.subscriptions.add(agent)
         agent.places = places_of(agent.manifest, size)
         session.agents[agent.name] = agent
         session.newcomers.add(agent.name)
@@ -189,6 +196,8 @@ class Registry:
         """What the agent makes of a capability that it is asked for by name, or None (G10)."""
         resolved = agent.resolved
         if capability not in resolved:
+            if capability.startswith(EVENT_PREFIX):  # not remembered: `FastPath` takes what is
+                return _subscribed(agent, capability)
             if len(resolved) >= _MOST_RESOLVED:
                 resolved.clear()
             resolved[capability] = _choice(agent, capability)
@@ -229,6 +238,12 @@ class Registry:
         """How many entries choices examined in vain, or to compare, since the last call; who asked is charged for them."""
         found, self.index.looked = self.index.looked, 0
         return found
+
+
+def _subscribed(agent: Registration, event: bytes) -> Choice | None:
+    """What the agent makes of an event, by the capability that it is delivered by."""
+    subscription = agent.manifest.subscription(event.removeprefix(EVENT_PREFIX).decode(errors="replace"))
+    return None if subscription is None else Choice(agent, _EVENT, event, subscription.idempotent, tier=0)
 
 
 def _choice(agent: Registration, asked: bytes) -> Choice | None:

@@ -115,6 +115,11 @@ class BrokerState:
         """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
         return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether there are outcomes that are neither remembered nor in the journal yet."""
+        return self.ended.forgotten_to >= self.durable
+
     def _parent_of(self, holder: bytes) -> bytes | None:
         entry = self.ledger.get(holder)
         return None if entry is None or entry.parent is None else entry.parent.request_id
@@ -156,13 +161,14 @@ class BrokerState:
             envelope: the outcome.
             is_volatile: whether it may leave before it is in the journal.
         """
-        if source and (session.lost or source not in session.agents):
-            envelope = mark(envelope, Flag.UNCOLLECTED)
-            self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
-        if is_volatile:
-            self.session_table.send_aside(session, envelope)
+        if session is self.bus.session:  # an event was handled: nobody waits to hear of it
+            source = b""
         else:
-            self.session_table.send(session, envelope)
+            if source and (session.lost or source not in session.agents):
+                envelope = mark(envelope, Flag.UNCOLLECTED)
+                self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
+            send = self.session_table.send_aside if is_volatile else self.session_table.send
+            send(session, envelope)
         self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
         self.passing.append(envelope)
 

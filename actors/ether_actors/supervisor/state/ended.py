@@ -68,6 +68,9 @@ class Ended:
         self._bytes = 0
         self.has_dropped: bool = False
         """Whether there are ended delegations that are not remembered any more."""
+        self.forgotten_to: int = 0
+        """The highest number of an outcome that is not remembered any more, of those that this broker has given itself: until
+        the journal has it, it is found nowhere."""
         self._highest: dict[bytes, bytes] = {}
         """{how they end: the highest UUIDv7 among them}, for so many processes at most."""
         self._dropped = b""
@@ -97,7 +100,8 @@ class Ended:
         for _ in range(min(_FORGOTTEN_AT_A_TIME, len(self._forgotten))):
             self._forgotten.popitem()
         if is_full:
-            self.has_dropped = self.has_dropped or bool(self._older)
+            if self._older:
+                self.has_dropped, self.forgotten_to = True, next(reversed(self._older.values()))[2]
             self._forgotten, self._older, self._newer = self._older, self._newer, {}
         self._passed = 0 if is_full else self._due
         self._due = min(self._passed + _FORGOTTEN_AT_A_TIME, self._most)

@@ -1,0 +1,37 @@
+"""What is asked of the bus to publish an event."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT
+from ether_broker.envelope.names import EVENT_PATTERN, GRAMMAR, is_event
+from ether_broker.envelope.payload import pack
+from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
+
+__all__ = ["PUBLISH", "Durability", "publish_params"]
+
+PUBLISH: Final = "ether.publish"
+MOST_DATA: Final = 60 << 10
+"""Bytes of the packed data of an event."""
+Durability = Literal["memory", "journal"]
+
+
+def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, Any]:
+    """The params of `ether.publish`, checked.
+
+    Raises:
+        InvalidEnvelope: it is no topic, or no timeout.
+        Unserialisable: the data is nothing that can be packed.
+        PayloadTooLarge: it has more than 60 KiB.
+    """
+    if not isinstance(topic, str) or not is_event(topic):
+        raise InvalidEnvelope(f"{topic!r:.80} is no topic of an event: {GRAMMAR[EVENT_PATTERN]}.")
+    packed = pack(data, where="the event's data", bounded=True)
+    if len(packed) > MOST_DATA:
+        raise PayloadTooLarge(len(packed), MOST_DATA)
+    if timeout is None:
+        return {"topic": topic, "data": packed}
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_TIMEOUT:
+        raise InvalidEnvelope(f"publish: timeout={timeout!r:.40}: seconds above 0, up to {LONGEST_TIMEOUT:g}, or None.")
+    return {"topic": topic, "data": packed, "timeout": float(timeout)}

@@ -1,0 +1,148 @@
+"""The events that agents publish: each subscriber is given each of them, as a delegation of the bus's own. Sans-IO.
+
+So what is promised of a delegation is promised of a delivery: it runs at most once (G3), waits in the subscriber's mailbox
+within its bounds (G8), has a deadline (G4), and is in the journal with the others of its event, all or none (G2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ether_actors.supervisor.capabilities.pages import text
+from ether_actors.supervisor.delegations.delivery import Delivery
+from ether_actors.supervisor.delegations.rejection import Rejection, broker_full
+from ether_actors.supervisor.registry.registration import Condition, Registration
+from ether_actors.supervisor.state.broker_state import VOLATILE, BrokerState
+from ether_actors.supervisor.state.ledger import Entry
+from ether_broker.dead_letters import Reason
+from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
+from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.names import EVENT_PATTERN, EVENT_PREFIX, GRAMMAR, is_event
+from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.status import Status
+from ether_broker.errors import InvalidEnvelope
+from ether_broker.mailbox import Offer
+from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT
+from ether_broker.wire.codec import pack_plain_delegation
+from ether_broker.wire.frame import Flag, mark, name_of, read_header
+
+__all__ = ["MOST_SUBSCRIBERS", "EventService"]
+
+MOST_SUBSCRIBERS: Final = 1_024
+"""Agents that one event is given to; all of them in one step, so that a broker that dies has given it to all or none."""
+_MOST_BYTES: Final = 16 << 20
+"""Bytes that all deliveries of one event have together at most."""
+_HEADERS: Final = 256
+"""Bytes of a delivery beside its event, about."""
+_SHOWN: Final = 100
+"""Subscribers without room that an answer names."""
+_TAKING: Final = frozenset({Condition.UP, Condition.RESTARTING, Condition.DOWN})
+"""Conditions in which a mailbox takes an event; an agent that drains takes nothing new."""
+
+
+class EventService:
+    """The part of the supervisor that delivers events."""
+
+    def __init__(self, state: BrokerState, delivery: Delivery) -> None:
+        self._state = state
+        self._delivery = delivery
+        self.on_given_while_down: Callable[[Registration], None] = lambda _agent: None
+        """Told of an agent that is down and was given an event."""
+
+    def publish(self, entry: Entry, params: dict[str, Any]) -> Payload:
+        """Do `ether.publish`: `subscribers` is how many agents are given the event, `refused` which have no room for it.
+
+        A subscriber that the publisher may not delegate `ether.event.TOPIC` to is none.
+
+        Raises:
+            InvalidEnvelope: the params do not fit.
+            Rejection: there are too many subscribers, or the broker has no room.
+        """
+        state = self._state
+        topic, data, timeout = _topic(params), params.get("data"), _timeout(params)
+        if not isinstance(data, bytes):
+            raise InvalidEnvelope("params.data has to be the packed data of the event.")
+        agents = self._subscribers(entry, topic)
+        body = pack({"topic": topic, "data": data, "publisher": name_of(entry.source), "id": to_text(entry.request_id),
+                     "time": state.wall})  # fmt: skip
+        size = len(agents) * (len(body) + _HEADERS)
+        if size > _MOST_BYTES:
+            message = (
+                f"The event has {len(body):,} bytes and {len(agents):,} subscribers, together more than {_MOST_BYTES:,} bytes: "
+                "publish where the data is, as an artifact."
+            )
+            raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
+        if state.ledger.size + size > state.bus.mailbox.limits.total_bytes:
+            raise broker_full(state.ledger.size)
+        entry.asking_session.input.spend(len(agents) * DELIVERED + (size >> DELIVERED_SHIFT))
+        refused = [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
+        return Payload.of({"subscribers": len(agents) - len(refused), "refused": refused[:_SHOWN]})
+
+    def _subscribers(self, entry: Entry, topic: str) -> list[Registration]:
+        """Whom an event is to be given to.
+
+        Raises:
+            Rejection: they are too many.
+        """
+        access, publisher = self._state.access, entry.asking_session.node
+        grant = None if access.is_open else access.grant(publisher, name_of(entry.source))
+        name = f"{EVENT_PREFIX.decode()}{topic}"
+        agents: list[Registration] = []
+        for looked, agent in enumerate(self._state.registry.subscriptions.subscribers(topic), 1):
+            if looked > MOST_SUBSCRIBERS:
+                message = (
+                    f"More than {MOST_SUBSCRIBERS:,} agents subscribe to {topic!r}: let one agent of each node subscribe "
+                    "and tell the others, or split the topic."
+                )
+                raise Rejection(Status.REJECTED_OVERLOAD, "too_many_subscribers", message)
+            if agent.condition in _TAKING and (grant is None or grant.permits(name, agent.manifest.agent)):
+                agents.append(agent)
+        return agents
+
+    def _give(self, asked: Entry, agent: Registration, topic: str, body: bytes, timeout: float) -> str | None:
+        """Delegate the handling of an event to a subscriber; its name if it has no room."""
+        state, delivery = self._state, self._delivery
+        choice = state.registry.resolve(agent, EVENT_PREFIX + topic.encode())
+        assert choice is not None
+        deadline = state.now + timeout
+        envelope = pack_plain_delegation(
+            state.make_id(), state.bus.name, agent.name, choice.name, body, timeout=timeout, timestamp=state.wall,
+            deadline=deadline,
+        )  # fmt: skip
+        if asked.is_volatile:
+            envelope = mark(envelope, Flag(VOLATILE))
+        entry = Entry(
+            read_header(envelope), envelope, state.bus.session, choice, pinned=True, deadline=deadline, now=state.now
+        )  # fmt: skip
+        offer = agent.mailbox.offer(entry)
+        if offer is Offer.FULL:
+            state.keep_dead_letter(Reason.OVERLOAD, envelope, None, f"the mailbox of {agent.manifest.agent} is full")
+            return agent.manifest.agent
+        state.ledger.open(entry)
+        state.accepted += 1
+        state.passing.append(envelope)
+        if offer is Offer.SEND:
+            delivery.send(entry)
+        elif agent.condition is Condition.DOWN:
+            self.on_given_while_down(agent)
+        return None
+
+
+def _topic(params: dict[str, Any]) -> str:
+    topic = text(params, "topic")
+    if topic is None or not is_event(topic):
+        shown = repr(topic)[:80]
+        raise InvalidEnvelope(f"{shown} is no topic of an event: {GRAMMAR[EVENT_PATTERN]}.")
+    return topic
+
+
+def _timeout(params: dict[str, Any]) -> float:
+    timeout = params.get("timeout")
+    if timeout is None:
+        return DEFAULT_TIMEOUT
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_TIMEOUT:
+        raise InvalidEnvelope(
+            f"params.timeout is {timeout!r:.80} and has to be seconds above 0, up to {LONGEST_TIMEOUT:g}."
+        )
+    return float(timeout)
