@@ -1,4 +1,4 @@
-"""What is asked of the bus to publish an event."""
+"""The question by which the bus is asked to publish an event."""
 
 from __future__ import annotations
 
