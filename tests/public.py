@@ -13,7 +13,7 @@ _NAMES: Final = {
         BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec Completions ComposableAgent Criticality
         Delayed Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Event Failed Forbidden Handle
         IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest
-        InvalidSpec Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest Mapped MissingExtra Monitor
+        InvalidSpec InvalidState Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest Mapped MissingExtra Monitor
         NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
         PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Status Strategy Stream Subscription
         SupervisorSpec Task ThreadedAgent TimedOut Timing TooManyLeases Unavailable Unfinished UnknownAgent

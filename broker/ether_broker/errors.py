@@ -153,6 +153,12 @@ class Unserialisable(InvalidEnvelope):
     """A value that msgpack cannot carry; the message names where it is."""
 
 
+class InvalidState(EtherError):
+    """A state of an agent that cannot be saved, or that was saved and cannot be read."""
+
+    code = "invalid_state"
+
+
 class PayloadTooLarge(InvalidEnvelope):
     """A body over the limit of the bus.
 

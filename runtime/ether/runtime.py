@@ -744,6 +744,14 @@ class Runtime:
 
         return DeadLetterView.of(part)
 
+    def forget_state(self, agent: str) -> bool:
+        """Forget the state that an agent has saved, which is not on the bus now; whether it had one.
+
+        Raises:
+            Rejected: the agent is on the bus, or the access list does not allow it.
+        """
+        return bool(self._tell("ether.forget-state", {"agent": agent})["forgotten"])
+
     def redrive(self, number: int, *, timeout: float | None = None) -> Handle:
         """Delegate the work of a dead letter again, under a new request id, and take the dead letter out.
 

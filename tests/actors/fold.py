@@ -37,6 +37,7 @@ def differences(supervisor: Supervisor, history: History) -> list[str]:
         ("deadlines", *_deadlines(state, history)),
         ("quotas", *_quotas(state, history)),
         ("leases", _leases(state), history.leases),
+        ("states", state.agent_states.pack(), history.states.pack()),
         ("next", state.tap.next, history.next),
     ):
         if live != folded:

@@ -256,6 +256,8 @@ class Auditor:
             self.fail("identity", f"{self.name(request_id)} was ended by {source!r}")
         if envelope[1] == Status.TIMEOUT.code and source != b"ether":
             self.fail("deadline", f"{source!r} said TIMEOUT, which is the supervisor's word")
+        if broker is not None and plan is not None and self._lacks(plan, header):
+            self.fail("state", f"{source!r} ended {self.name(request_id)}, and its state is without it")
         if broker is not None and envelope[1] == Status.TIMEOUT.code and request_id not in self.asks:
             now = self._world.timeline.now
             if now < deadline - _ROUNDING:
@@ -264,6 +266,16 @@ class Auditor:
             if not is_new and is_honest and now > max(deadline, broker.up_since) + WINDOW + _ROUNDING:
                 self.fail("deadline", f"{self.name(request_id)} timed out {now - deadline:.3f} s late")
         self.asks.discard(request_id)
+
+    def _lacks(self, plan: Plan, header: Header) -> bool:
+        """Whether an agent has completed work that is not in the state that it has saved."""
+        if (
+            not self._world.scenario.has_states or header.status != Status.COMPLETED.code
+            or header.source not in self._world.honest_names or header.target != plan.source.encode()
+        ):  # fmt: skip
+            return False
+        state = self._history.states.get(header.source.decode())
+        return state is None or plan.number not in unpack(state.data)["done"]
 
     def _event(self, event: Mapping[str, Any]) -> None:
         self.publications.event(event)
@@ -558,6 +570,11 @@ class Auditor:
                     self.fail("complete tap", f"{watcher.name} is at {position} of {world.disk.next}")
                 if not watcher.gaps and digest.digest() != hashlib.sha256(b"".join(world.disk.envelopes)).digest():
                     self.fail("complete tap", f"the digest of {watcher.name} is not the disk's")
+
+        for request_id, envelope in world.disk.outcomes.items():
+            plan, header = world.by_id.get(request_id), read_header(envelope)
+            if plan is not None and self._lacks(plan, header):
+                self.fail("state", f"{header.source!r} has lost what it saved with {self.name(request_id)}")
 
     def specialist(self, request_id: bytes) -> str:
         """The agent that a delegation was given to; empty if to none."""

@@ -15,14 +15,15 @@ from ether_actors.task.handle import Handle
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack, unpack
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, Unavailable
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
+from ether_broker.wire.saved_state import BroughtState
 from tests.simulation.link import SimulatedLink
 from tests.simulation.network import Connection
 from tests.simulation.publications import Publication
 from tests.simulation.resources import SimulatedResources
 from tests.simulation.timeline import Ids
-from tests.simulation.workload import Listener, Plan, Subscriber, Wide, WideSubscriber, Worker
+from tests.simulation.workload import Plan, kind_of
 
 if TYPE_CHECKING:
     from tests.simulation.timeline import SkewedClock
@@ -102,6 +103,7 @@ class Life:
             world.auditor.handed_back.update(work.header.request_id for work in works)
             hand_back(works)
 
+        responder.load_state = self._load_state  # type: ignore[method-assign]  # nobody waits in this world
         responder.hand_back = note  # type: ignore[method-assign]  # to see what is handed back
         self.after(0.001, self._greet)
 
@@ -167,10 +169,19 @@ class Life:
         """Start an agent, unless it is there."""
         if name in self.agent_names() or self.is_leaving:
             return
-        scenario = self.member.world.scenario
-        kinds = (Subscriber, WideSubscriber) if scenario.events else (Worker, Wide)
-        cls = Listener if scenario.has_listeners and name.endswith("-1") else kinds[scenario.places > 1]
-        self.node.agent_host.start_agents([name], lambda: cls(self), cls)
+        cls: Any = kind_of(self.member.world.scenario, name)
+        try:
+            self.node.agent_host.start_agents([name], lambda: cls(self), cls)
+        except Unavailable:
+            self.after(0.5, lambda: self.start_agent(name))
+
+    def _load_state(self, name: str) -> BroughtState | None:
+        """What the broker has of an agent at this moment, which takes no time here."""
+        supervisor = self.member.world.broker.supervisor
+        if supervisor is None:
+            raise Unavailable("The broker is down.")
+        saved = supervisor.state.agent_states.get(name)
+        return saved and BroughtState(saved.number, saved.version, saved.data)
 
     def agent_names(self) -> set[str]:
         """The agents that are here."""

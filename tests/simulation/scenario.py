@@ -10,7 +10,8 @@ from ether_broker.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = [
-    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_unwritten",
+    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_states",
+    "draw_unwritten",
 ]  # fmt: skip
 
 FAULTS: Final = (
@@ -145,6 +146,8 @@ class Scenario:
     """Events that plain code publishes, about; with some, all agents subscribe."""
     has_listeners: bool = False
     """Whether some of them do nothing else."""
+    has_states: bool = False
+    """Whether agents save what they have done."""
     quotas: dict[str, int] = field(default_factory=dict)
     """{name of a bound in the supervisor: its value here}"""
 
@@ -261,3 +264,10 @@ def draw_events(scenario: Scenario, chance: Random) -> None:
         scenario.events = chance.choice((5, 20, 60))
         scenario.has_listeners = chance.random() < 0.5
         scenario.draws |= {"events"}
+
+
+def draw_states(scenario: Scenario, chance: Random) -> None:
+    """Add states of agents, in every third world in which each has one place; drawn apart."""
+    if scenario.places == 1 and chance.random() < 0.4:
+        scenario.has_states = True
+        scenario.draws |= {"states"}

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
 from ether_actors.agent.event_handler import Event, on_event
@@ -20,8 +22,9 @@ from tests.simulation.resources import Sleep
 
 if TYPE_CHECKING:
     from tests.simulation.member import Life
+    from tests.simulation.scenario import Scenario
 
-__all__ = ["Listener", "Plan", "Subscriber", "Wide", "WideSubscriber", "Worker"]
+__all__ = ["Plan", "Worker", "kind_of"]
 
 ONCE, KEEN = "job.once", "job.keen"
 LONG = 1e6
@@ -114,6 +117,24 @@ class Listener(Agent):
     once_event, keen_event = Subscriber.once_event, Subscriber.keen_event
 
 
+class Done(BaseModel):
+    """What an agent has done, by the numbers of the plans."""
+
+    done: list[int] = []
+
+
+class Keeper(Worker):
+    """A worker that saves what it has done."""
+
+    state: Done
+
+
+class KeepingSubscriber(Subscriber):
+    """A subscriber that does so too."""
+
+    state: Done
+
+
 class WideSubscriber(Subscriber):
     """A subscriber with several places."""
 
@@ -152,12 +173,17 @@ async def _perform(agent: Worker, params: Any, task: Task) -> Any:
         return None
     plan = world.plans[params["plan"]]
     world.auditor.started(plan, header, task.agent, agent.max_concurrency)
-    behave = _BEHAVIOURS.get(plan.behaviour)
-    if behave is not None:
-        return await behave(life, plan, header, task)
+    behave = _BEHAVIOURS.get(plan.behaviour, _work)
+    found = await behave(life, plan, header, task)
+    if isinstance(agent, Keeper | KeepingSubscriber):
+        agent.state.done.append(plan.number)
+    return found
+
+
+async def _work(life: Life, plan: Plan, header: Header, task: Task) -> Any:
     if plan.seconds:
         await Sleep(plan.seconds)
-    return "x" * world.scenario.answer or plan.number
+    return "x" * life.member.world.scenario.answer or plan.number
 
 
 async def _fail(life: Life, plan: Plan, header: Header, task: Task) -> Any:
@@ -253,3 +279,13 @@ _BEHAVIOURS = {
     "fail": _fail, "crash": _crash, "hang": _hang, "stubborn": _stubborn, "twice": _twice, "progress": _progress,
     "forge": _forge, "children": _children, "lease": _lease,
 }  # fmt: skip
+
+
+def kind_of(scenario: Scenario, name: str) -> type[Agent]:
+    """The class of an agent."""
+    if scenario.has_listeners and name.endswith("-1"):
+        return Listener
+    if scenario.has_states:
+        return KeepingSubscriber if scenario.events else Keeper
+    kinds = (Subscriber, WideSubscriber) if scenario.events else (Worker, Wide)
+    return kinds[scenario.places > 1]

@@ -25,7 +25,7 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
-from tests.simulation.scenario import draw, draw_events, draw_falls, draw_links, draw_more, draw_unwritten
+from tests.simulation.scenario import draw, draw_events, draw_falls, draw_links, draw_more, draw_states, draw_unwritten
 from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
@@ -90,6 +90,7 @@ class World:
             draw_links(scenario, Random(f"{seed}, links"))
             draw_unwritten(scenario, Random(f"{seed}, unwritten"))
             draw_events(scenario, Random(f"{seed}, events"))
+            draw_states(scenario, Random(f"{seed}, states"))
         self._events = Random(f"{seed}, what events say")
         self._published = 0
         self.timeline = Timeline()

@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pykka
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
+from ether_actors.agent.agent_state import state_model
 from ether_actors.agent.capability import Handler, handlers_of
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.event_handler import EventHandler, event_handlers_of
@@ -111,6 +112,8 @@ class Agent(pykka.Actor, ComposableAgent):
     inbox_limit: ClassVar[int] = 10_000
     """Messages that may wait at the node; the broker's mailbox has bounds of its own."""
     dispatch: ClassVar[Literal["pool", "thread", "loop"]] = "pool"
+    state_version: ClassVar[int] = 1
+    """Of the class's state, if it declares one; raise it when a state of before does not fit any more."""
 
     _namespace: ClassVar[dict[str, Any]] = {}
     _handlers: ClassVar[dict[str, Handler] | None] = None
@@ -119,6 +122,7 @@ class Agent(pykka.Actor, ComposableAgent):
     _packed_manifest: ClassVar[bytes | None] = None
     _encoded_handlers: ClassVar[dict[bytes, Handler] | None] = None
     _event_handlers: ClassVar[dict[str, EventHandler] | None] = None
+    _state_model: ClassVar[type[BaseModel] | None] = None
 
     actor_urn: str
     actor_inbox: Inbox
@@ -144,6 +148,7 @@ class Agent(pykka.Actor, ComposableAgent):
         cls._namespace = _defining_namespace(cls)
         cls._handlers = cls._schedules = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
         cls._event_handlers = None
+        cls._state_model = state_model(cls, cls._namespace)
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         """Make what the bus needs, so that an `__init__` of a subclass does not have to call that of this class."""
@@ -198,6 +203,24 @@ class Agent(pykka.Actor, ComposableAgent):
         """What handles the events of a topic: what names most of it (`Manifest.subscription`)."""
         handlers = cls.event_handlers()
         return next((handlers[name] for name in subscriptions_to(topic) if name in handlers), None)
+
+    @classmethod
+    def state_model(cls) -> type[BaseModel] | None:
+        """The pydantic model that the class's `state` is annotated with; None of a class without a state."""
+        return cls._state_model
+
+    @classmethod
+    def migrate_state(cls, data: dict[str, Any], version: int) -> dict[str, Any]:  # noqa: ARG003  for subclasses
+        """Turn a state that an older version of the class saved into one of this version; override it with `state_version`.
+
+        Args:
+            data: the fields as they were saved.
+            version: the `state_version` that saved them.
+
+        Returns:
+            The fields of the model; by default those that were saved.
+        """
+        return data
 
     @classmethod
     def manifest(cls, name: str | None = None) -> Manifest:

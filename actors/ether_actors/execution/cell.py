@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ether_actors.agent import local_message as pykka_message
 from ether_actors.agent.agent import Agent, call_hook
 from ether_actors.agent.agent_bus import AgentBusServices
+from ether_actors.agent.agent_state import StateKeeper
 from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.event_handler import EventHandler
@@ -41,6 +42,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Header
+from ether_broker.wire.saved_state import BroughtState
 
 if TYPE_CHECKING:
     from ether_actors.threads.event_loop import EventLoop
@@ -78,6 +80,13 @@ class CellServices(TaskServices, AgentBusServices, Protocol):
     def flush(self) -> None:
         """Send what has been kept back."""
 
+    def load_state(self, agent: str) -> BroughtState | None:
+        """The state that an agent of that name saved last; None if it saved none.
+
+        Raises:
+            EtherError: the bus does not tell.
+        """
+
     def start_timers(self, cell: Cell) -> None:
         """Begin the timers of a cell's agent."""
 
@@ -114,7 +123,7 @@ class Cell:
         dispatcher: where the turns run.
     """
 
-    __slots__ = ("_dispatcher", "_handlers", "_services", "agent", "inbox", "make", "name", "state", "works")
+    __slots__ = ("_dispatcher", "_handlers", "_services", "agent", "inbox", "keeper", "make", "name", "state", "works")
 
     def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:
         self.name: str = name
@@ -123,6 +132,8 @@ class Cell:
         self._dispatcher = dispatcher
         self._handlers: dict[bytes, Handler] = {}
         self.agent: Agent | None = None
+        self.keeper: StateKeeper | None = None
+        """Of an agent whose class declares a state."""
         self.inbox: Any = None
         self.state: CellState = CellState.NEW
         self.works: dict[bytes, Work] = {}
@@ -142,6 +153,15 @@ class Cell:
             return error
         agent.agent_name = self.name
         agent.bus_services = self._services
+        model = type(agent).state_model()
+        if model is not None:
+            try:
+                saved = self._services.load_state(self.name)
+                if self.keeper is not None:
+                    saved = self.keeper.newer(saved)
+                self.keeper = StateKeeper(agent, model, saved)
+            except BaseException as error:  # noqa: BLE001  as above
+                return error
         if self.inbox is None:
             self.inbox = agent.actor_inbox
         agent.actor_inbox = agent.actor_ref.actor_inbox = self.inbox
@@ -429,6 +449,8 @@ class Cell:
             self._services.flush()
 
     def _complete(self, work: Work, task: Task, value: Any) -> None:
+        if self.keeper is not None and not work.is_orphaned:
+            work.state = self.keeper.changed()
         if not isinstance(value, Response):
             data = pack(value, where="the result", bounded=True)
             if not task.is_bound:
@@ -453,6 +475,9 @@ class Cell:
         if work.is_place_free:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
+        if self.keeper is not None and not work.is_orphaned:
+            work.state = None
+            self.keeper.roll_back()
         try:
             response, has_crashed = judge(work, self.name, error, self._services.wall())
         except BaseException:  # noqa: BLE001  whatever an exception does when it is looked at, its place is freed

@@ -67,6 +67,7 @@ def recover(
     gone = Session("", b"", state.now, lost=_RESTARTED)
     history.ended.restarted()
     state.ids_ahead.count(chain(history.open, history.ended.ids()), state.wall)
+    state.agent_states = history.states
     state.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
         entry = _restore_work(state, accepted, history, nodes, gone)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.capabilities.event_service import EventService
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
+from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.deadlines import Deadlines
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -146,9 +147,9 @@ class Supervisor:
         reassignment = Reassignment(self.state, delivery, recipients)
         self.lease_service: LeaseService = LeaseService(self.state, delivery)
         self.journal_gc: JournalGc = JournalGc(self.state, delivery)
-        event_service = EventService(self.state, delivery)
+        event_service, state_service = EventService(self.state, delivery), StateService(self.state)
         self._administration = Administration(
-            self.state, delivery, self.lease_service, event_service, self.journal_gc
+            self.state, delivery, self.lease_service, event_service, state_service, self.journal_gc
         )  # fmt: skip
         self._replay = OutcomeReplay(self.state)
         self._policy = DelegationPolicy(self.state, delivery, recipients, self._administration, self._replay)
@@ -156,9 +157,10 @@ class Supervisor:
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
+        state_service.may_speak_for = self._membership.may_speak_for
         event_service.on_given_while_down = self._membership.departures.remembered.given
         self._responses = ResponsePolicy(
-            self.state, delivery, reassignment, self._progress, self._membership.may_speak_for
+            self.state, delivery, reassignment, self._progress, self._membership.may_speak_for, state_service.take
         )
         self._observer_feed = ObserverFeed(self.state, tap_interval)
         self._take_fast = FastPath(self.state, delivery).take if fast_path else _none_is_fast

@@ -10,6 +10,7 @@ from ether_actors.task.task import Task
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.wire.codec import read_delegation
 from ether_broker.wire.frame import Header
+from ether_broker.wire.saved_state import BroughtState
 
 __all__ = ["Work", "check_seal"]
 
@@ -21,7 +22,7 @@ class Work:
 
     __slots__ = (
         "accepted_at", "cancelled", "cancelled_at", "envelope", "external_id", "header", "is_disowned", "is_orphaned",
-        "is_place_free", "runner", "task",
+        "is_place_free", "runner", "state", "task",
     )  # fmt: skip
 
     def __init__(self, header: Header, envelope: bytes) -> None:
@@ -30,6 +31,8 @@ class Work:
         self.external_id: str | None = None
         """The id that the delegator's own vocabulary has for it, once it has been read."""
         self.task: Task | None = None
+        self.state: BroughtState | None = None
+        """What of its agent is to be saved with its outcome."""
         self.accepted_at: float = 0.0
         """Seconds by the node's clock, when ACCEPTED was last said; 0.0 is never."""
         self.runner: Any = None

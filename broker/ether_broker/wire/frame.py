@@ -136,6 +136,8 @@ class Flag(IntFlag):
     """Of a DELEGATION with a target: where that does not take it, its capability decides."""
     REFUSED = 128
     """Of a terminal RESPONSE: its delegation was not accepted, and so its request id is not taken for anybody else."""
+    STATE = 256
+    """Of a RESPONSE on its way to the broker: the specialist's state stands in front of its body."""
 
 
 DRAINS: Final = Flag.HANDED_BACK

@@ -32,9 +32,12 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import pack_outcome, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope, read_header, rehead
+from ether_broker.wire.saved_state import BroughtState, join_state
 
 __all__ = ["Responder"]
 
+_STATE_TOLD: Final = 10.0
+"""Seconds in which the bus has to tell the state of an agent that starts."""
 _REMEMBERED: Final = 4096
 """Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
@@ -149,7 +152,7 @@ class Responder:
                 error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
             )  # fmt: skip
             envelope = pack_response(failure, capability=header.capability, target=header.source)
-        self._sender.send(envelope)
+        self._sender.send(self._with_state(work, envelope))
 
     def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
         """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
@@ -165,10 +168,39 @@ class Responder:
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
         else:
+            if work.state is not None:
+                envelope = self._with_state(work, envelope)
             if more:
                 self._sender.send(envelope, more_follows=True)
             else:
                 self._sender.send_last(envelope)
+
+    def _with_state(self, work: Work, envelope: bytes) -> bytes:
+        """An outcome with the state of its agent that is to be saved with it; one that is too large then says so instead."""
+        if work.state is None:
+            return envelope
+        whole = join_state(envelope, work.state)
+        limit = self._session_state.limit
+        if limit is None or len(whole) <= limit:
+            return whole
+        error = errors.PayloadTooLarge(len(whole), limit)
+        failure = Response(
+            request_id=to_text(work.header.request_id), status=Status.FAILED_EXECUTION,
+            from_agent=work.header.target.decode(), error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
+        )  # fmt: skip
+        return join_state(
+            pack_response(failure, capability=work.header.capability, target=work.header.source), work.state
+        )
+
+    def load_state(self, agent: str) -> BroughtState | None:
+        """The state that an agent of that name saved last; asks the bus, and waits for the answer.
+
+        Raises:
+            Rejected, TimedOut: the bus does not tell.
+        """
+        asked = self._outgoing.delegate_plain(None, "ether.state", pack({"agent": agent}), _STATE_TOLD)
+        found = asked.answer(_STATE_TOLD + 5.0).unwrap().data
+        return None if found is None else BroughtState(found["number"], found["version"], found["state"])
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""

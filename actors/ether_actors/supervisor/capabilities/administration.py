@@ -8,6 +8,7 @@ from typing import Any, Final
 from ether_actors.supervisor.capabilities.event_service import EventService
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.capabilities.pages import Place, page, text, whole
+from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection
 from ether_actors.supervisor.journal.journal_gc import JournalGc
@@ -53,14 +54,15 @@ class Administration:
     who may ask, or change something by asking.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  made once, in one place
         self, state: BrokerState, delivery: Delivery, lease_service: LeaseService, event_service: EventService,
-        journal_gc: JournalGc,
+        state_service: StateService, journal_gc: JournalGc,
     ) -> None:  # fmt: skip
         self._state = state
         self._delivery = delivery
         self.lease_service = lease_service
         self.event_service = event_service
+        self.state_service = state_service
         self.journal_gc = journal_gc
         state.bus.manifest = Manifest(agent=SUPERVISOR, capabilities=tuple(map(_capability, _ACTIONS)))
 
@@ -382,10 +384,14 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
     "ether.lease": lambda bus, entry, params: bus.lease_service.claim(entry, params),
     "ether.release": lambda bus, entry, params: bus.lease_service.release(entry, params),
     "ether.publish": lambda bus, entry, params: bus.event_service.publish(entry, params),
+    "ether.state": lambda bus, entry, params: bus.state_service.tell(entry, params),
+    "ether.forget-state": lambda bus, entry, params: bus.state_service.forget(entry, params),
     "ether.journal-gc": lambda bus, entry, params: bus.journal_gc.collect(entry, params),
     "ether.suggest": Administration.suggest,
 }
-_CHANGING: Final = frozenset({"ether.journal-gc"})
+_CHANGING: Final = frozenset({"ether.forget-state", "ether.journal-gc"})
 """What changes something whatever its params."""
-_ONES_OWN: Final = frozenset({"ether.outcomes", "ether.lease", "ether.release", "ether.publish", "ether.suggest"})
-"""What is about the asker's own work, and so is no administration."""
+_ONES_OWN: Final = frozenset(
+    {"ether.outcomes", "ether.lease", "ether.release", "ether.publish", "ether.state", "ether.suggest"}
+)
+"""What is about the asker's own work or agents, and so is no administration."""

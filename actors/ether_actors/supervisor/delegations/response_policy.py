@@ -24,6 +24,7 @@ _RUNNING: Final = State.RUNNING
 _CANCELLED: Final = Status.CANCELLED
 _HANDED_BACK: Final = int(Flag.HANDED_BACK)  # an IntFlag's & costs ten times an int's
 _RESENT: Final = int(Flag.RESENT)
+_STATE: Final = int(Flag.STATE)
 _ENDING: Final = int(Flag.UNCOLLECTED | Flag.REFUSED)
 """What only the broker says of an outcome."""
 _STATUSES: Final = {code: status for code, status in BY_CODE.items() if status is not Status.TIMEOUT}
@@ -34,21 +35,26 @@ class ResponsePolicy:
 
     Args:
         progress: takes what is no outcome yet.
+        take_state: saves the state that an answer brings, and gives the answer without it.
         may_speak_for: whether a session may say what became of an agent's work though the agent is not registered in it (yet).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  made once, in one place
         self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, progress: Progress,
         may_speak_for: Callable[[Session, Registration], bool],
+        take_state: Callable[[Session, bytes], tuple[Header, bytes]],
     ) -> None:  # fmt: skip
         self._state = state
         self._delivery = delivery
         self._reassignment = reassignment
         self._progress = progress
         self._may_speak_for = may_speak_for
+        self._take_state = take_state
 
-    def response(self, session: Session, header: Header, envelope: bytes) -> None:
+    def response(self, session: Session, header: Header, envelope: bytes) -> None:  # noqa: C901  on each one's way
         """Take a specialist's response; what is illegal, twice or late becomes a dead letter and changes nothing."""
+        if header.flags & _STATE:
+            header, envelope = self._take_state(session, envelope)
         entry = self._state.ledger.get(header.request_id)
         status = _STATUSES.get(header.status)
         if entry is None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ether_actors.supervisor.state.agent_states import AgentStates, SavedState
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.names import BUS_PREFIX
@@ -96,6 +97,8 @@ class History:
         """The newest ended delegations, and which of their outcomes nobody has collected."""
         self.leases: dict[str, tuple[str, bytes, int]] = {}
         """{resource: (agent, request id, token)} of those that were not released."""
+        self.states = AgentStates()
+        """What the agents have saved."""
         self.token = 0
         """The highest fencing token that was given."""
         self.boot = ""
@@ -251,6 +254,12 @@ class History:
         if held is not None and held[2] == body["token"]:
             del self.leases[body["resource"]]
 
+    def _agent_state(self, body: dict[str, Any]) -> None:
+        self.states.put(body["agent"], SavedState(body["number"], body["version"], body["state"], body["owner"]))
+
+    def _agent_state_forgotten(self, body: dict[str, Any]) -> None:
+        self.states.discard(body["agent"])
+
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def pack(self) -> bytes:
@@ -273,6 +282,7 @@ class History:
             "leaving": self.leaving(),
             "ended": self.ended.pack(),
             "leases": [[resource, *held] for resource, held in self.leases.items()],
+            "states": self.states.pack(),
             "token": self.token,
             "time": [self.boot, self.clock, self.wall],
             "silences": [self.silence, self.longest_silence, self.joined_by],
@@ -311,6 +321,8 @@ class History:
             history.ended = Ended.of(state["ended"], most=remembered)
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
+            for name, *saved in state.get("states", ()):  # an older Ether wrote none
+                history.states.put(name, SavedState(*_checked(saved, _STATE)))
             (history.token,) = _checked([state["token"]], _NUMBER)
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
             silences = _checked(state.get("silences", [0.0, 0.0, 0.0]), (float, float, float))
@@ -355,6 +367,7 @@ _TIME: Final = (str, float, float)
 _WORK: Final = (bytes, float, bytes, bytes, int, bool, int)
 _AGENT: Final = (str, int, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
+_STATE: Final = (int, int, bytes, str)
 
 
 def _id_of(envelope: bytes) -> bytes:
@@ -383,4 +396,6 @@ _EVENTS: Final = {
     "reassigned": History._reassigned,  # noqa: SLF001
     "lease_granted": History._lease_granted,  # noqa: SLF001
     "lease_released": History._lease_released,  # noqa: SLF001
+    "agent_state": History._agent_state,  # noqa: SLF001
+    "agent_state_forgotten": History._agent_state_forgotten,  # noqa: SLF001
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.registry.registry import Registry
+from ether_actors.supervisor.state.agent_states import AgentStates
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ids_ahead import IdsAhead
 from ether_actors.supervisor.state.job_schedule import JobSchedule
@@ -85,6 +86,7 @@ class BrokerState:
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
         self.ids_ahead: IdsAhead = IdsAhead()
+        self.agent_states: AgentStates = AgentStates()
         self.bus: Registration = Registration(
             Manifest(agent=SUPERVISOR), _SUPERVISOR, Session("", b"", 0.0), Mailbox(limits)
         )
