@@ -21,10 +21,10 @@ _CODES: Final = frozenset((
     "access_denied", "agent_crash", "agent_crashed", "agent_down", "agent_draining", "agent_gone", "broker_full",
     "broker_lost", "broker_unreachable", "budget_exceeded", "call_cycle", "cancelled", "closed", "deadline",
     "duplicate_request", "event_too_large", "exception", "expired", "failed", "forged_sender", "handed_back", "id_ahead",
-    "invalid_envelope", "journal_corrupt", "journal_unavailable", "lease_deadlock", "lease_held", "lease_lost",
+    "invalid_envelope", "invalid_state", "journal_corrupt", "journal_unavailable", "lease_deadlock", "lease_held", "lease_lost",
     "link_full", "mailbox_full", "misfit", "no_holder", "no_parent", "node_full", "node_lost", "not_declared",
     "not_in_interface", "not_permitted", "not_your_parent", "outcome_removed", "parent_ended", "payload_too_large",
-    "rejected", "timed_out", "too_deep", "too_many_leases", "too_many_subscribers", "unfinished", "unknown_agent",
+    "rejected", "state_full", "timed_out", "too_deep", "too_many_leases", "too_many_subscribers", "unfinished", "unknown_agent",
     "unknown_parent", "unreadable_response", "unserialisable", "usage", "wait_timeout", "wrong_result",
 ))  # fmt: skip
 """Codes that the bus itself gives; agents may give others."""
