@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -43,8 +44,21 @@ def test_a_library_is_measured_or_named_as_missing(system: str) -> None:
         main.run(["peers"], settings)
 
 
+@pytest.mark.slow
+def test_events_are_measured_beside_redis_or_that_is_named_as_missing() -> None:
+    alone = main.run(["events"], BenchSettings(**TINY, without=("redis",)))
+    assert [row["contender"] for row in alone.tables["rows"]] == ["Ether"]
+    assert alone.tables["rows"][0]["deliveries/s"] > 0
+    if importlib.util.find_spec("redis") is None or shutil.which("redis-server") is None:
+        with pytest.raises(MissingExtra, match=r"(?s)redis.*agent-ether\[peers\].*--without"):
+            main.run(["events"], BenchSettings(**TINY))
+    else:
+        (figure,) = main.run(["events"], BenchSettings(**TINY)).figures
+        assert figure.value > 0
+
+
 def test_it_runs_only_when_it_is_named() -> None:
-    assert {name for name, case in main.CASES.items() if case.is_extra} == {"peers"}
+    assert {name for name, case in main.CASES.items() if case.is_extra} == {"events", "peers"}
 
 
 def test_the_memory_of_a_tree_is_no_less_than_that_of_its_root() -> None:

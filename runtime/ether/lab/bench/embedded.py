@@ -15,7 +15,7 @@ from ether.lab.report import Figure, Report, amount, at_least, at_most, ratio
 
 __all__ = ["embedded"]
 
-_SERIAL: Final = ("pykka", "ether", "ask", "durable")
+_SERIAL: Final = ("pykka", "ether", "ask", "durable", "stateless", "state")
 _PIPELINED: Final = ("pykka", "ether", "map")
 _ASKING: Final = ("pykka", "ether", "ask")
 
@@ -33,6 +33,7 @@ def embedded(settings: BenchSettings) -> Report:
         ratio("embedded", "rate, bus.map / handles by hand", rate["map"], rate["ether"], at_least(0.8)),
         ratio("embedded", "p99 / median", p99["ether"], p50["ether"], at_most(3.0)),
         ratio("embedded", "p99 / median, with an observer and a journal", p99["durable"], p50["durable"], at_most(3.0)),
+        ratio("embedded", "median with a journal, a changed state of 1 KiB / none", p50["state"], p50["stateless"]),
         amount("embedded", "median", [seconds * 1e6 for seconds in p50["ether"]], "µs"),
         amount("embedded", "median of pykka ask", [seconds * 1e6 for seconds in p50["pykka"]], "µs"),
     ]

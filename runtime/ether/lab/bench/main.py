@@ -12,6 +12,7 @@ from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
 from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
 from ether.lab.bench.embedded import embedded
+from ether.lab.bench.events import EVENTS
 from ether.lab.bench.idle import agents, crowd, idle
 from ether.lab.bench.imports import imports
 from ether.lab.bench.peers import PEERS
@@ -27,6 +28,7 @@ CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
         PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover, PEERS,
+        EVENTS,
     )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""

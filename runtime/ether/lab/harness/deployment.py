@@ -27,6 +27,8 @@ SYSTEMS: Final = {
     "idle": ("broker", "host"),
     "filling": ("broker", "worker", "client", "host"),
     "crowd": ("crowd",),
+    "redis": ("redis",),
+    "event-bus": ("event-bus",),
     "one-process": ("one-process",),
     "restart": ("restarter",),
     "kill": ("killer",),

@@ -39,6 +39,8 @@ ROLES: Final = {
     "client": ("ether.lab.bench.roles.node", "Client"),
     "delegator": ("ether.lab.bench.roles.constant_rate_client", "ConstantRateClient"),
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
+    "redis": ("ether.lab.bench.baselines.redis_pubsub", "RedisPublisher"),
+    "event-bus": ("ether.lab.bench.roles.event_bus", "EventBus"),
     "one-process": ("ether.lab.bench.roles.one_process", "OneProcess"),
     "restarter": ("ether.lab.bench.roles.broker", "Restarter"),
     "killer": ("ether.lab.bench.roles.process_killer", "ProcessKiller"),

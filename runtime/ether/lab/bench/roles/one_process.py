@@ -11,14 +11,18 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pykka
+from pydantic import BaseModel
 
 from ether.lab.harness.role import Info, Role, pipelined, serial
 from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
 from ether.runtime import Runtime
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.capability import capability
 from ether_actors.observers.observer import Observer
 
 __all__ = ["OneProcess"]
 
+_KIB: Final = b"x" * 1_024
 _WARM: Final = 200
 """Round trips before any is timed."""
 
@@ -28,6 +32,33 @@ class _Echo(pykka.ThreadingActor):
 
     def on_receive(self, message: Any) -> Any:
         return message
+
+
+class _Kept(BaseModel):
+    body: bytes = b""
+    number: int = 0
+
+
+class _Stateful(Agent):
+    """Returns what it is asked, and keeps it, so that each outcome brings a state of 1 KiB."""
+
+    state: _Kept
+
+    @capability("bench.keep")
+    def keep(self, params: bytes) -> bytes:
+        """Return it."""
+        self.state.number += 1
+        self.state.body = _KIB
+        return params
+
+
+class _Stateless(Agent):
+    """Returns what it is asked."""
+
+    @capability("bench.drop")
+    def drop(self, params: bytes) -> bytes:
+        """Return it."""
+        return params
 
 
 class OneProcess(Role):
@@ -40,7 +71,8 @@ class OneProcess(Role):
         durable = self.enter_context(Runtime(journal=Path(folder) / "journal.db"))
         durable.observe(Observer())
         for bus in (plain, durable):
-            bus.start(EchoAgent)
+            for agent in (EchoAgent, _Stateful, _Stateless):
+                bus.start(agent)
         actor = _Echo.start()
         self.callback(actor.stop)
         self._plain = plain
@@ -52,6 +84,8 @@ class OneProcess(Role):
             "ether": lambda: plain.delegate(name, body).result().data,
             "ask": lambda: plain.ask(name, body).data,
             "durable": lambda: durable.delegate(name, body).result().data,
+            "stateless": lambda: durable.delegate("bench.drop", body).result().data,
+            "state": lambda: durable.delegate("bench.keep", body).result().data,
         }
         self._begin: dict[str, Callable[[], Callable[[], Any]]] = {
             "pykka": lambda: actor.ask(body, block=False).get,
