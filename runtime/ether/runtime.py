@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
+from ether.node.agent_host import NotStarted
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether.text_io.warning import warn_unread
@@ -358,6 +359,8 @@ class Runtime:
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         try:
             cells = node.agent_host.start_agents(names, make, cls)
+        except NotStarted as failure:
+            raise failure.error from None
         except DuplicateAgent as error:
             if name is not None:
                 raise
@@ -372,7 +375,10 @@ class Runtime:
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
             Exception: what kept the first of them from starting; then none of them runs.
         """
-        self.node.supervision.supervise(spec, timeout)
+        try:
+            self.node.supervision.supervise(spec, timeout)
+        except NotStarted as failure:
+            raise failure.error from None
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
         """Stop an agent of this node for good; as `AgentRef.stop`.

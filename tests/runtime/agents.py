@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ether import Agent, AgentCrash, Event, Task, capability, on_event
+from ether import Agent, AgentCrash, Event, Task, Unavailable, capability, on_event
 
 
 def wait_for(path: Path, task: Task) -> None:
@@ -111,8 +111,12 @@ class StartsWith(Agent):
     def __init__(self, folder: str) -> None:
         with Path(folder, "started").open("a") as started:
             started.write(".")
+        while Path(folder, "hangs").exists():
+            time.sleep(0.01)
         if Path(folder, "broken").exists():
-            raise RuntimeError("broken")
+            raise {"exit": SystemExit, "rejected": Unavailable}.get(Path(folder, "broken").read_text(), RuntimeError)(
+                "broken"
+            )
 
     @capability("starts.with")
     def work(self) -> None: ...

@@ -326,7 +326,9 @@ def test_a_subscriber_without_room_is_named_and_there_is_a_dead_letter() -> None
         assert answers[:2] == [{"subscribers": 1, "refused": []}] * 2
         assert answers[2] == {"subscribers": 0, "refused": ["full"]}
         (letter,) = bus.dead_letters()
-        assert (letter.reason, letter.can_redrive) == ("overload", False)
+        assert (letter.reason, letter.can_redrive, letter.capability) == ("overload", False, "ether.publish")
+        (row,) = bus.delegate("ether.dead-letters").result().data["items"]
+        assert row["detail"] == "1 subscribers have no room: full"
         with pytest.raises(UsageError):
             bus.redrive(letter.number)
 

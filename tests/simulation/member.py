@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ether.node.agent_host import NotStarted
 from ether.node.node import Node
 from ether.node.subscriptions import _wish
 from ether_actors.agent.publishing import PUBLISH, publish_params
@@ -172,7 +173,7 @@ class Life:
         cls: Any = kind_of(self.member.world.scenario, name)
         try:
             self.node.agent_host.start_agents([name], lambda: cls(self), cls)
-        except Unavailable:
+        except NotStarted:  # the broker is down, and tells no state
             self.after(0.5, lambda: self.start_agent(name))
 
     def _load_state(self, name: str) -> BroughtState | None:

@@ -150,6 +150,8 @@ class SupervisionRunner:
         self._transition_ended = threading.Event()
         self.failure: BaseException | None = None
         """What the first start that failed raised."""
+        self.is_refused: bool = False
+        """Whether that was the registry's word, and not the agent's own."""
         self.reason: str = ""
         """Why the tree gave up; empty while it has not."""
 
@@ -284,7 +286,8 @@ class SupervisionRunner:
                 self._discard(cell, is_announced=is_announced)
             return
         if error is not None:
-            self.failure = self.failure or error
+            if self.failure is None:
+                self.failure, self.is_refused = error, is_announced
             logger.error("%s did not start: %s", "/".join(path), error, exc_info=error)
             self.tell(ChildStartFailed(path, f"{type(error).__name__}: {error}", incarnation))
             return

@@ -157,7 +157,7 @@ class DelegationPolicy:
         """Whether a request of which nothing is known may have come before all the same; then it is told so, or waits."""
         state, forgotten_to = self._state, self._state.ended.forgotten_to
         if state.is_unread:
-            session.input.block(envelope, lambda: state.durable > forgotten_to)
+            session.input.block(envelope, lambda: state.durable > forgotten_to or state.journal.trouble is not None)
             return True
         is_removed = bool(header.flags & _RESENT) and state.may_be_removed(header.request_id)
         if is_removed:

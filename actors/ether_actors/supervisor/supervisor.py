@@ -158,7 +158,8 @@ class Supervisor:
         self._replay.on_back = self._progress.look_again
         self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
         state_service.may_speak_for = self._membership.may_speak_for
-        event_service.on_given_while_down = self._membership.departures.remembered.given
+        lost_agents = self._membership.departures.remembered
+        event_service.on_given_while_down, event_service.down_until = lost_agents.given, lost_agents.until
         self._responses = ResponsePolicy(
             self.state, delivery, reassignment, self._progress, self._membership.may_speak_for, state_service.take
         )

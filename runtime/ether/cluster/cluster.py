@@ -302,6 +302,7 @@ class Cluster:
             "log_level": self.spec.log_level,
             "agents": self._agents(node, agents),
             "again": bool(self._opened().facts(node.name)),
+            "start_timeout": self.spec.start_timeout,
             "observers": [observer.as_dict() for observer in node.observers],
             "metrics": None if node.metrics is None else node.metrics.as_dict(),
             "security": self._node_keys(node.name),

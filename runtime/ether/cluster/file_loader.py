@@ -108,9 +108,12 @@ class _Reader:
     def _set(self, path: tuple[str, ...], value: Any, origin: str) -> None:
         holder = self._data
         for part in path[:-1]:
-            holder = holder.setdefault(part, {})
-            if not isinstance(holder, dict):
-                return  # validation will say what is wrong with it
+            below = holder.setdefault(part, {})
+            if not isinstance(below, dict):
+                if holder is self._data:
+                    return  # validation will say what is wrong with it
+                below = holder[part] = {}
+            holder = below
         holder[path[-1]] = value
         self._origins[path] = origin
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, ObserverSpec, name_agents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
+from ether.node.agent_host import NotStarted
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
@@ -26,12 +29,14 @@ from ether_actors.agent.agent import Agent
 from ether_actors.observers.observer import Observer
 from ether_actors.restarts.runner import load_class, resolve
 from ether_actors.restarts.supervisor_spec import Restart
-from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, NameTaken, Rejected
+from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
 
 __all__ = ["ESCALATED", "join", "main", "serve"]
+
+logger: logging.Logger = logging.getLogger("ether.node")
 
 ESCALATED: Final = 70
 """Exit code when a supervision tree gave up: whoever started the process starts it again."""
@@ -39,6 +44,8 @@ _FAILED: Final = 1
 _JOIN: Final = 30.0
 _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
+_STARTED: Final = 30.0
+"""Seconds in which an agent of its own tree has to start."""
 _TRIES: Final = 20
 _AHEAD: Final = 10_000
 """Names that are asked for at a time beyond those that are wanted, while all of them are taken."""
@@ -103,20 +110,22 @@ def _serve(
     on_event: Callable[[str], None],
     on_ready: Callable[[list[Sequence[str]]], None],
 ) -> int:
-    escalated: list[str] = []
     with Stopping() as stopping:
 
         def give_up(tree: str, reason: str) -> None:
-            if tree in bus.node.supervision.ends_process:
-                escalated.append(tree)
+            if tree in supervision.ends_process:
                 stopping.post(f"{tree} gave up: {reason}")
             else:
                 on_event(f"{tree} gave up, and is gone from the bus: {reason}")
 
         bus = join(connect)
-        bus.node.supervision.on_escalation = give_up
+        supervision = bus.node.supervision
+        supervision.on_escalation = give_up
         try:
             names = start(bus)
+        except NotStarted as failure:
+            bus.close(0.0)
+            raise failure.error from None
         except BaseException:
             bus.close(0.0)
             raise
@@ -124,7 +133,7 @@ def _serve(
         on_ready(names)
         on_event(f"{bus.name} ends ({stopping.wait()}); running work has {drain:g} s")
         bus.close()
-    return ESCALATED if escalated else 0
+    return ESCALATED if supervision.is_process_ending else 0
 
 
 def join(connect: Callable[[], Runtime]) -> Runtime:
@@ -192,35 +201,63 @@ def _start(bus: Runtime, named: NamedAgents) -> None:
         supervision.ends_process.update(named.names)
     if agent.restart is not Restart.PERMANENT:
         for name in named.names:
-            bus.supervise(agent.tree(name))
+            supervision.supervise(agent.tree(name), _STARTED)
         return
     supervision.trees.update(dict.fromkeys(named.names, agent.tree(agent.base_name)))
+    resolve(agent.start)
     bus.node.agent_host.start_agents(list(named.names), *_maker(agent))
 
 
 def _maker(agent: AgentSpec) -> tuple[Callable[[], Any], type[Agent] | None]:
-    """What makes an agent, and its class if that is known before."""
-    make = resolve(agent.start)
-    cls = make if isinstance(make, type) and issubclass(make, Agent) else None
-    return lambda: make(*agent.args, **agent.kwargs), cls
+    """What makes an agent, and its class if that can be known before."""
+    with contextlib.suppress(InvalidSpec):  # then each start says so
+        make = resolve(agent.start)
+        cls = make if isinstance(make, type) and issubclass(make, Agent) else None
+        return lambda: make(*agent.args, **agent.kwargs), cls
+    return lambda: resolve(agent.start)(*agent.args, **agent.kwargs), None
 
 
-def _start_again(bus: Runtime, named: NamedAgents) -> Sequence[str]:
-    """Start agents that ran in an earlier life of the process: one that does not start keeps none of the others away."""
-    names: list[str] = []
-    for name in named.names:
-        own = NamedAgents(named.agent, (name,))
+def _start_again(bus: Runtime, named: NamedAgents, patience: float) -> Sequence[str]:
+    """Start agents that ran in an earlier life of the process: those that do not start keep none of the others away.
+
+    Raises:
+        EtherError: the registry did not take them.
+    """
+    names: list[str] = list(named.names)
+    refused: list[BaseException] = []
+    has_ended = threading.Event()
+
+    def start() -> None:
         try:
-            names += _start_named(bus, own)
-        except EtherError:
-            raise
-        except Exception as error:
-            if named.agent.restart is Restart.TEMPORARY:
-                logging.getLogger("ether.node").exception("%s did not start, and is not started again", name)
-            else:
-                bus.node.supervision.start_again(name, *_maker(named.agent), error)
-            names.append(name)
+            names[:] = _start_named(bus, named)
+        except (NotStarted, InvalidSpec) as failure:
+            for name in named.names:
+                _start_alone(bus, named.agent, name, failure)
+        except BaseException as error:  # noqa: BLE001  it is raised by who waits
+            refused.append(error)
+        finally:
+            has_ended.set()
+
+    threading.Thread(target=start, name=f"ether-start-{named.names[0]}", daemon=True).start()
+    if not has_ended.wait(patience):
+        logger.warning("%s has not started after %g s: the node is up without it until it has", names[0], patience)
+    if refused:
+        raise refused[0]
     return names
+
+
+def _start_alone(bus: Runtime, agent: AgentSpec, name: str, failure: BaseException) -> None:
+    """Start one of several that did not all start; if it is one of those that do not, go on by its restart type."""
+    error = failure.error if isinstance(failure, NotStarted) else failure
+    try:
+        _start(bus, NamedAgents(replace(agent, restart=Restart.PERMANENT), (name,)))
+    except (NotStarted, InvalidSpec) as again:
+        error = again.error if isinstance(again, NotStarted) else again
+        if agent.restart is Restart.TEMPORARY:
+            logger.error("%s did not start, and is not started again", name, exc_info=error)  # noqa: TRY400  the agent's own
+        else:
+            bus.node.supervision.trees[name] = agent.tree(name)
+            bus.node.supervision.start_again(name, *_maker(agent), error)
 
 
 def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:
@@ -247,7 +284,7 @@ def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     except DuplicateAgent:
         if named.agent.name is not None:
             raise
-        return _start_under_free_names(bus, named.agent)
+        return _start_under_free_names(bus, replace(named.agent, count=len(named.names)))
     return named.names
 
 
@@ -266,8 +303,10 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
 
     def start(bus: Runtime) -> list[Sequence[str]]:
         _observe(bus, observers, metrics)
-        start_one = _start_again if request["again"] else _start_named
-        return [start_one(bus, named) for named in agents]
+        if not request["again"]:
+            return [_start_named(bus, named) for named in agents]
+        end = time.monotonic() + request["start_timeout"] / 2
+        return [_start_again(bus, named, max(0.0, end - time.monotonic())) for named in agents]
 
     options = {option: request[option] for option in ("name", "threads", "drain")}
     try:

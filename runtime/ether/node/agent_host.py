@@ -28,7 +28,7 @@ from ether_broker.name_hint import nearest
 from ether_broker.transport.link import REFUSED
 from ether_broker.wire.frame import DRAINS, Flag, Header, Kind, pack_envelope
 
-__all__ = ["AgentHost"]
+__all__ = ["AgentHost", "NotStarted"]
 
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
@@ -40,6 +40,18 @@ _ALL: Final = b""
 """Instead of an agent's name: all of the node's."""
 _MOST_BEGUN: Final = 20_000
 """Delegations that one UNREGISTER names; a broker reads no more values than some 130,000 of an envelope."""
+
+
+class NotStarted(Exception):
+    """The error that an agent did not start: its `__init__` or its `on_start` raised, not the registry.
+
+    Attributes:
+        error: what was raised.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class AgentHost:
@@ -106,7 +118,7 @@ class AgentHost:
 
         Raises:
             DuplicateAgent, InvalidManifest, BrokerUnavailable: the registry did not take them.
-            Exception: what `__init__` or `on_start` raised; none of them is left running.
+            NotStarted: `__init__` or `on_start` raised; none of them is left running.
         """
         cells: list[Cell] = []
         try:
@@ -126,7 +138,7 @@ class AgentHost:
                 raise errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
             cells.append(self.make_cell(name, make, cls))
             if (error := cells[-1].boot()) is not None:
-                raise error
+                raise NotStarted(error)
         self._announce(cells)
         for cell in cells:
             if cell.state is CellState.STOPPED:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ether.node.agent_host import AgentHost
+from ether.node.agent_host import AgentHost, NotStarted
 from ether.text_io.warning import warn_unread
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
@@ -68,7 +68,8 @@ class AgentSupervision:
         """Start a supervision tree and wait until all its agents run.
 
         Raises:
-            Exception: what kept the first agent from starting; none of them is left running.
+            NotStarted: what the first agent that did not start raised; none of them is left running.
+            EtherError: the registry did not take one.
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
         """
         from ether_actors.restarts.runner import SupervisionRunner
@@ -79,6 +80,8 @@ class AgentSupervision:
         if runner.start(timeout):
             return runner
         failure = runner.failure
+        if failure is not None and not runner.is_refused:
+            failure = NotStarted(failure)
         if failure is None:
             runner.stop()
             failure = errors.WaitTimeout(f"{spec.id} had not started after {timeout:g} s; its agents are stopped.")
@@ -139,10 +142,12 @@ class AgentSupervision:
     def _adopt(self, cell: Cell) -> SupervisionRunner | None:
         """Give an agent that was started alone its tree; None if it is being stopped for good."""
         from ether_actors.restarts.runner import SupervisionRunner
-        from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
+        from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
 
         like = self.trees.get(cell.name) or SupervisorSpec(cell.name)
-        spec = replace(like, id=cell.name, children=(ChildSpec(cell.name, cell.make),))
+        restart = next((child.restart for child in like.children), Restart.PERMANENT)
+        child = ChildSpec(cell.name, cell.make, restart=restart)
+        spec = replace(like, id=cell.name, children=(child,))
         runner = SupervisionRunner(spec, self, {cell.name: cell})
         with self._lock:
             if cell in self._removed or cell.state is CellState.STOPPED:

@@ -211,7 +211,10 @@ def test_an_agent_that_escalates_ends_its_node_which_is_started_again(tmp_path: 
         assert not any("did not start" in event for event in two.events)
 
 
-def test_an_agent_that_does_not_start_with_its_restarted_node_is_started_again_and_keeps_no_other_away(tmp_path: Path):
+@pytest.mark.parametrize("how", ["error", "exit", "rejected"])
+def test_an_agent_that_does_not_start_with_its_restarted_node_is_started_again_and_keeps_no_other_away(
+    tmp_path: Path, how: str
+):
     started = tmp_path / "started"
     broken = AgentSpec(
         "tests.runtime.agents:StartsWith", kwargs={"folder": str(tmp_path)}, intensity=1000, backoff=SOON
@@ -221,7 +224,7 @@ def test_an_agent_that_does_not_start_with_its_restarted_node_is_started_again_a
         Runtime.connect(cluster.url) as connected,
     ):
         bus = Bus(cluster, connected, tmp_path, [])
-        (tmp_path / "broken").touch()
+        (tmp_path / "broken").write_text(how)
         bus.kill("n1")
         wait_until(lambda: bus.restarts("n1") == 1 and bus.node_of("worker"), what="the node is back")
         assert bus.node_of("starts-with") is None
@@ -247,6 +250,21 @@ def test_an_agent_that_never_starts_with_its_restarted_node_is_gone_or_takes_the
         bus.kill("n1")
         wait_until(lambda: bus.restarts("n1") == 1 and bus.node_of("worker"), what="the node is back")
         wait_until(lambda: len(connected.agents()) == 1 or bus.node_of("starts-with") is None)
+        assert cluster.failed is None
+
+
+def test_an_agent_that_hangs_as_it_starts_with_its_restarted_node_does_not_keep_the_node_away(tmp_path: Path):
+    slow = AgentSpec("tests.runtime.agents:StartsWith", kwargs={"folder": str(tmp_path)})
+    with (
+        Cluster([NodeSpec("n1", (slow, AgentSpec(WORKER)))], intensity=1, start_timeout=4.0) as cluster,
+        Runtime.connect(cluster.url) as connected,
+    ):
+        bus = Bus(cluster, connected, tmp_path, [])
+        (tmp_path / "hangs").touch()
+        bus.kill("n1")
+        wait_until(lambda: bus.restarts("n1") == 1 and bus.node_of("worker"), 20.0, what="the node is back")
+        (tmp_path / "hangs").unlink()
+        wait_until(lambda: bus.node_of("starts-with"), what="it has started")
         assert cluster.failed is None
 
 

@@ -96,7 +96,7 @@ class Administration:
                 self._check_access(entry.asking_session, entry.source, name, change=True)
             data = _ACTIONS[name](self, entry, params)
         except Rejection as rejection:
-            self._delivery.answer(entry, rejection.status, rejection.error)
+            self._delivery.answer(entry, rejection.status, rejection.error, **rejection.fields)  # type: ignore[arg-type]  # no payer
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure), retryable=failure.retryable)
             self._delivery.answer(entry, Status.REJECTED_CONTEXT, error)

@@ -23,7 +23,7 @@ from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox import Offer
-from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT
+from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, HOLDERS_SHIFT
 from ether_broker.wire.codec import pack_plain_delegation
 from ether_broker.wire.frame import Flag, mark, name_of, read_header
 
@@ -33,6 +33,10 @@ MOST_SUBSCRIBERS: Final = 1_024
 """Agents that one event is given to; all of them in one step, so that a broker that dies has given it to all or none."""
 _MOST_BYTES: Final = 16 << 20
 """Bytes that all deliveries of one event have together at most."""
+_SHARE: Final = 4
+"""The part of the broker's bytes, as a divisor, that open deliveries have together."""
+_MOST_LOOKED: Final = 1 << 15
+"""Agents that are looked at for one event, also those that the publisher may not reach."""
 _HEADERS: Final = 256
 """Bytes of a delivery beside its event, about."""
 _SHOWN: Final = 100
@@ -49,9 +53,11 @@ class EventService:
         self._delivery = delivery
         self.on_given_while_down: Callable[[Registration], None] = lambda _agent: None
         """Told of an agent that is down and was given an event."""
+        self.down_until: Callable[[Registration], float] = lambda _agent: 0.0
+        """Until when an agent that is down is remembered: no event waits for it any longer."""
 
     def publish(self, entry: Entry, params: dict[str, Any]) -> Payload:
-        """Do `ether.publish`: `subscribers` is how many agents are given the event, `refused` which have no room for it.
+        """Do `ether.publish`: `subscribers` is how many agents are given the event, `refused` who is not, for want of room.
 
         A subscriber that the publisher may not delegate `ether.event.TOPIC` to is none.
 
@@ -63,7 +69,7 @@ class EventService:
         topic, data, timeout = _topic(params), params.get("data"), _timeout(params)
         if not isinstance(data, bytes):
             raise InvalidEnvelope("params.data has to be the packed data of the event.")
-        agents = self._subscribers(entry, topic)
+        agents, refused = self._subscribers(entry, topic)
         body = pack({"topic": topic, "data": data, "publisher": name_of(entry.source), "id": to_text(entry.request_id),
                      "time": state.wall})  # fmt: skip
         size = len(agents) * (len(body) + _HEADERS)
@@ -73,32 +79,58 @@ class EventService:
                 "publish where the data is, as an artifact."
             )
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
-        if state.ledger.size + size > state.bus.mailbox.limits.total_bytes:
-            raise broker_full(state.ledger.size)
+        self._check_room(entry, size)
         entry.asking_session.input.spend(len(agents) * DELIVERED + (size >> DELIVERED_SHIFT))
-        refused = [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
+        refused += [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
+        if refused:
+            detail = f"{len(refused):,} subscribers have no room: {', '.join(refused[:_SHOWN])}"
+            state.keep_dead_letter(Reason.OVERLOAD, entry.envelope, entry.asking_session, detail)
         return Payload.of({"subscribers": len(agents) - len(refused), "refused": refused[:_SHOWN]})
 
-    def _subscribers(self, entry: Entry, topic: str) -> list[Registration]:
-        """Whom an event is to be given to.
+    def _check_room(self, entry: Entry, size: int) -> None:
+        """Check that the broker has room for the deliveries of an event: those that are open have a quarter of it at most.
+
+        Raises:
+            Rejection: it has not.
+        """
+        ledger, most = self._state.ledger, self._state.bus.mailbox.limits.total_bytes
+        if ledger.size + size <= most // _SHARE:
+            return
+        open_ = [one.size for _, one in ledger.asked_by(self._state.bus.name) if one is not None]
+        entry.asking_session.input.spend(len(open_) >> HOLDERS_SHIFT)
+        if ledger.size + size > most or sum(open_) + size > most // _SHARE:
+            raise broker_full(ledger.size)
+
+    def _subscribers(self, entry: Entry, topic: str) -> tuple[list[Registration], list[str]]:
+        """Whom an event is to be given to, and the names of those that are down for whom there is no room beside the others.
 
         Raises:
             Rejection: they are too many.
         """
-        access, publisher = self._state.access, entry.asking_session.node
+        access, publisher, now = self._state.access, entry.asking_session.node, self._state.now
         grant = None if access.is_open else access.grant(publisher, name_of(entry.source))
         name = f"{EVENT_PREFIX.decode()}{topic}"
         agents: list[Registration] = []
-        for looked, agent in enumerate(self._state.registry.subscriptions.subscribers(topic), 1):
-            if looked > MOST_SUBSCRIBERS:
+        down: list[Registration] = []
+        looked = 0
+        for agent in self._state.registry.subscriptions.subscribers(topic):
+            looked += 1
+            if agent.condition not in _TAKING or not (grant is None or grant.permits(name, agent.manifest.agent)):
+                pass
+            elif agent.condition is not Condition.DOWN:
+                agents.append(agent)
+            elif self.down_until(agent) > now:
+                down.append(agent)
+            if len(agents) > MOST_SUBSCRIBERS or looked >= _MOST_LOOKED:
+                entry.asking_session.input.spend(looked >> HOLDERS_SHIFT)
                 message = (
                     f"More than {MOST_SUBSCRIBERS:,} agents subscribe to {topic!r}: let one agent of each node subscribe "
                     "and tell the others, or split the topic."
                 )
                 raise Rejection(Status.REJECTED_OVERLOAD, "too_many_subscribers", message)
-            if agent.condition in _TAKING and (grant is None or grant.permits(name, agent.manifest.agent)):
-                agents.append(agent)
-        return agents
+        entry.asking_session.input.spend(looked >> HOLDERS_SHIFT)
+        room = max(0, MOST_SUBSCRIBERS - len(agents))
+        return agents + down[:room], [agent.manifest.agent for agent in down[room:]]
 
     def _give(self, asked: Entry, agent: Registration, topic: str, body: bytes, timeout: float) -> str | None:
         """Delegate the handling of an event to a subscriber; its name if it has no room."""
@@ -106,6 +138,8 @@ class EventService:
         choice = state.registry.resolve(agent, EVENT_PREFIX + topic.encode())
         assert choice is not None
         deadline = state.now + timeout
+        if agent.condition is Condition.DOWN:
+            deadline = min(deadline, self.down_until(agent))
         envelope = pack_plain_delegation(
             state.make_id(), state.bus.name, agent.name, choice.name, body, timeout=timeout, timestamp=state.wall,
             deadline=deadline,
@@ -117,7 +151,6 @@ class EventService:
         )  # fmt: skip
         offer = agent.mailbox.offer(entry)
         if offer is Offer.FULL:
-            state.keep_dead_letter(Reason.OVERLOAD, envelope, None, f"the mailbox of {agent.manifest.agent} is full")
             return agent.manifest.agent
         state.ledger.open(entry)
         state.accepted += 1

@@ -56,6 +56,11 @@ class LostAgents:
         while self._down[""] > most and self._forget_first(""):
             pass
 
+    def until(self, agent: Registration) -> float:
+        """When the time of an agent that is down ends; long ago for one that is not kept."""
+        place = self._places.get(agent.name)
+        return self._at_work.get(agent, 0.0) if place is None else float(_AT.unpack_from(place)[0])
+
     def given(self, agent: Registration) -> None:
         """Note that an agent that is down was given an event: it is not forgotten before that has ended."""
         place = self._places.pop(agent.name, None)

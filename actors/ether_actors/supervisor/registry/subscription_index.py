@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from ether_actors.supervisor.registry.registration import Registration
@@ -14,13 +15,14 @@ class SubscriptionIndex:
     """An index of agents by what they subscribe to: finding those of a topic costs its words and those that are found."""
 
     def __init__(self) -> None:
-        self._subscribers: dict[str, dict[Registration, None]] = {}
-        """{topic, topic and `.*`, or `*`: who declares it}, in the order in which they came."""
+        self._subscribers: dict[str, OrderedDict[Registration, None]] = {}
+        """{topic, topic and `.*`, or `*`: who declares it}, in the order in which they came; a dict is slow to go through when
+        many have left it."""
 
     def add(self, agent: Registration) -> None:
         """Enter an agent that is not entered."""
         for subscription in agent.manifest.subscriptions:
-            self._subscribers.setdefault(subscription.topic, {})[agent] = None
+            self._subscribers.setdefault(subscription.topic, OrderedDict())[agent] = None
 
     def remove(self, agent: Registration) -> None:
         """Take an agent out that is entered, with the manifest that it has."""

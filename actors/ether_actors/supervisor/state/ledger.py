@@ -134,9 +134,12 @@ class Entry:
 
 
 def owner_of(entry: Entry) -> str:
-    """Whose deadlines and sub-delegations wait for each other: the delegator's key, or its node where there are no keys."""
+    """Whose deadlines and sub-delegations wait for each other: the delegator's key, or its node where there are no keys.
+
+    Of an event, which the bus itself delegates, it is the subscriber's.
+    """
     session = entry.asking_session
-    return session.owner or session.node
+    return session.owner or session.node or entry.agent.session.owner or entry.agent.session.node
 
 
 class Ledger:
