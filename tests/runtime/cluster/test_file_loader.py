@@ -124,6 +124,12 @@ def test_a_backoff_is_set_by_variables_too_and_one_that_cannot_be_is_told_with_i
     assert "nodes.0.agents.0.intensity: should be greater than or equal to 0 (it is -1)" in negative
 
 
+def test_a_variable_below_what_is_a_number_in_the_file_is_told(tmp_path: Path):
+    told = refusal(tmp_path, FULL, {"ETHER_CLUSTER__PERIOD__SECONDS": "5"})
+
+    assert "cluster.period" in told
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [

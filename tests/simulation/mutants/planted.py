@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ether_actors.agent.agent_state import StateKeeper
+from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
@@ -151,6 +153,21 @@ def _forget_with_events(_given: Any) -> Any:
     return lambda self, agent: None
 
 
+def _only_the_registered(take: Any) -> Any:
+    """An outcome that comes before its agent has registered again is taken, and its state is not."""
+
+    def mutated(self: StateService, session: Any, envelope: bytes) -> Any:
+        self.may_speak_for = lambda _session, _agent: False
+        return take(self, session, envelope)
+
+    return mutated
+
+
+def _what_the_bus_has(_newer: Any) -> Any:
+    """An agent that restarts begins with what the bus has, though a newer state is on its way there."""
+    return lambda self, saved: saved
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -178,5 +195,7 @@ PLANTED: Final = (
         "events only for the living", "none lost", (SubscriptionIndex, "subscribers", _only_the_living), 7, "events"
     ),
     _mutant("events are handled again", "at most once", (Manifest, "subscription", _event_again), 258, "events node"),
+    _mutant("states only of the registered", "state", (StateService, "take", _only_the_registered), 177, "states"),
+    _mutant("restarts overtake states", "state", (StateKeeper, "newer", _what_the_bus_has), 14, "states"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )

@@ -81,11 +81,12 @@ class EventService:
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
         self._check_room(entry, size)
         entry.asking_session.input.spend(len(agents) * DELIVERED + (size >> DELIVERED_SHIFT))
-        refused += [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
+        full = [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
+        given, refused = len(agents) - len(full), full + refused
         if refused:
             detail = f"{len(refused):,} subscribers have no room: {', '.join(refused[:_SHOWN])}"
             state.keep_dead_letter(Reason.OVERLOAD, entry.envelope, entry.asking_session, detail)
-        return Payload.of({"subscribers": len(agents) - len(refused), "refused": refused[:_SHOWN]})
+        return Payload.of({"subscribers": given, "refused": refused[:_SHOWN]})
 
     def _check_room(self, entry: Entry, size: int) -> None:
         """Check that the broker has room for the deliveries of an event: those that are open have a quarter of it at most.

@@ -23,7 +23,7 @@ _BODY: Final = b"x" * 100
 
 
 class Subscriber(Agent):
-    """Tells the publisher when it has handled the last event of a run."""
+    """A subscriber that tells the publisher when it has handled the last event of a run."""
 
     @on_event("bench.event")
     def take(self, event: Event) -> None:
@@ -36,7 +36,7 @@ class Subscriber(Agent):
 
 
 class Finish(Agent):
-    """Counts the subscribers that have handled all."""
+    """An agent that counts the subscribers that have handled all."""
 
     def __init__(self, finished: Latch) -> None:
         self._finished = finished

@@ -1,0 +1,128 @@
+"""Whom an event is given to, for how long it waits there, and what it may take of the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ether_actors.supervisor.capabilities import event_service
+from ether_broker.envelope.manifest import Capability, Manifest, Subscription
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
+from ether_broker.mailbox_limits import Limits
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.wire.frame import Kind
+from tests.actors.peers import Bus, Peer
+
+DATA = pack("data")
+
+
+def subscriber(bus: Bus, node: str, *names: str, topic: str = "*") -> Peer:
+    peer = bus.node(node)
+    for name in names:
+        peer.register_manifest(Manifest(agent=name, subscriptions=(Subscription(topic=topic),)))
+    bus.step()
+    peer.inbox.clear()
+    return peer
+
+
+def publish(bus: Bus, desk: Peer, source: str, data: bytes = DATA, **params: Any) -> tuple[Status, dict[str, Any]]:
+    """Publish, and return the outcome with its body."""
+    number = desk.delegate(source, "ether.publish", params={"topic": "a.b", "data": data, **params})
+    bus.step()
+    (told,) = [one for one in desk.took(Kind.RESPONSE) if one.number == number]
+    return Status(told.header.status), told.body
+
+
+def given(peer: Peer) -> int:
+    return len([one for one in peer.took(Kind.DELEGATION) if one.header.capability == b"ether.event.a.b"])
+
+
+def test_an_event_waits_for_an_agent_that_is_down_no_longer_than_that_is_remembered() -> None:
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), subscriber(bus, "n", "w")
+    worker.die()
+    bus.pass_time(4.0)
+    for _ in range(40):
+        assert publish(bus, desk, "desk", timeout=86_400)[0] is Status.COMPLETED
+        bus.pass_time(1.0)
+
+    assert bus.state.registry.get(b"w") is None
+    assert len(bus.state.ledger) == 0
+    assert bus.state.registry.subscriptions._subscribers == {}
+
+
+def test_who_cannot_be_reached_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_service, "MOST_SUBSCRIBERS", 3)
+    access = Access(delegate=[DelegateRule("desk", "ether.event.*", "friend")], register=[RegisterRule("*", "*")])
+    bus = Bus(access=access)
+    desk = bus.delegator("desk")
+    subscriber(bus, "strange", *(f"s{number}" for number in range(10)))
+    friend = subscriber(bus, "near", "friend")
+
+    status, _ = publish(bus, desk, "desk")
+
+    assert status is Status.COMPLETED
+    assert given(friend) == 1
+
+
+def test_the_living_go_before_those_that_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_service, "MOST_SUBSCRIBERS", 3)
+    bus = Bus()
+    desk = bus.delegator("desk")
+    dead = subscriber(bus, "dead", "d1", "d2")
+    dead.die()
+    bus.pass_time(4.0)
+    living = subscriber(bus, "living", "l1", "l2")
+
+    _, body = publish(bus, desk, "desk")
+
+    assert unpack(body["data"]) == {"subscribers": 3, "refused": ["d2"]}
+    assert given(living) == 2
+
+
+def test_open_deliveries_have_a_quarter_of_the_broker_and_others_the_rest() -> None:
+    bus = Bus(Limits(total_bytes=80_000))
+    desk = bus.delegator("desk")
+    worker = subscriber(bus, "n", "w")
+    worker.register("plain")
+    bus.step()
+    statuses = [publish(bus, desk, "desk", b"\xc5" + (4_000).to_bytes(2) + bytes(4_000)) for _ in range(6)]
+
+    assert [status for status, _ in statuses] == [Status.COMPLETED] * 4 + [Status.REJECTED_OVERLOAD] * 2
+    assert (statuses[-1][1]["error"]["code"], statuses[-1][1]["retry_after"]) == ("broker_full", 1.0)
+    number = desk.delegate("desk", to="plain", params="x" * 5_000)
+    bus.step()
+    assert number in worker.work()
+
+
+def test_an_event_of_many_that_end_at_once_ends_in_its_subscribers_turn() -> None:
+    bus = Bus(Limits(window=5_000))
+    desk = bus.delegator("desk")
+    subscriber(bus, "many", "m", topic="many")
+    subscriber(bus, "one", "o", topic="a.b")
+    for _ in range(3_000):
+        desk.delegate("desk", "ether.publish", params={"topic": "many", "data": DATA, "timeout": 2.0})
+    desk.delegate("desk", "ether.publish", params={"topic": "a.b", "data": DATA, "timeout": 2.0})
+    bus.step()
+    assert len(bus.state.ledger) == 3_001
+    bus.now += 2.2
+    bus.supervisor.step([], bus.now, bus.wall)
+
+    left = {entry.agent.manifest.agent for entry in bus.state.ledger.running}
+    assert left == {"m"}
+
+
+def test_an_agent_that_declares_the_capability_of_an_event_is_not_asked_by_others() -> None:
+    bus = Bus()
+    desk = bus.delegator("desk")
+    worker = bus.node("n")
+    worker.register_manifest(Manifest(agent="w", capabilities=(Capability(name="ether.event.a.b"),)))
+    bus.step()
+    worker.inbox.clear()
+    number = desk.delegate("desk", "ether.event.a.b", to="w")
+    bus.step()
+
+    assert desk.outcomes()[number] is Status.REJECTED_CAPABILITY
+    assert worker.work() == []

@@ -1,0 +1,138 @@
+"""The states that agents save: whose, which of two, how much, and what a broker that is restarted knows of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.state import agent_states
+from ether_actors.supervisor.state.agent_states import MOST_STATE, AgentStates, SavedState
+from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.status import Status
+from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.saved_state import BroughtState, join_state
+from tests.actors.fold import differences
+from tests.actors.peers import Bus, Peer, request_id
+
+
+def answer(peer: Peer, agent: str, number: int, state: BroughtState) -> None:
+    """Answer a delegation, with a state."""
+    answered = pack_envelope(
+        Kind.RESPONSE, request_id=request_id(number), source=agent.encode(), target=b"desk", capability=b"x.y",
+        status=Status.COMPLETED, body=b"\x80",
+    )  # fmt: skip
+    peer.raw(join_frame([join_state(answered, state)], peer.said_session))
+
+
+def saved(bus: Bus, agent: str = "w") -> tuple[int, bytes] | None:
+    state = bus.state.agent_states.get(agent)
+    return None if state is None else (state.number, state.data)
+
+
+@pytest.fixture
+def world() -> tuple[Bus, Peer, Peer]:
+    bus = Bus()
+    return bus, bus.delegator("desk"), bus.node("n", "w")
+
+
+def begin(bus: Bus, desk: Peer, worker: Peer, **options: Any) -> int:
+    number = desk.delegate("desk", to="w", **options)
+    bus.step()
+    worker.work()
+    return number
+
+
+def test_it_is_saved_with_the_outcome_which_passes_without_it(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    number = begin(bus, desk, worker)
+    answer(worker, "w", number, BroughtState(1, 1, b"one"))
+    bus.step()
+
+    (told,) = desk.took(Kind.RESPONSE)
+    assert (told.header.status, told.header.flags & Flag.STATE) == (Status.COMPLETED.code, 0)
+    assert told.envelope.endswith(b"\x80")
+    assert saved(bus) == (1, b"one")
+    kinds = [one.header.kind for one in bus.tapped[-2:]]
+    assert kinds == [Kind.EVENT, Kind.RESPONSE]
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_an_older_one_that_comes_again_changes_nothing(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    for number, data in ((2, b"two"), (1, b"one"), (2, b"other")):
+        answer(worker, "w", begin(bus, desk, worker), BroughtState(number, 1, data))
+        bus.step()
+
+    assert saved(bus) == (2, b"two")
+
+
+def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    number = begin(bus, desk, worker, timeout=1.0)
+    other = bus.node("other", "o")
+    answer(other, "w", number, BroughtState(9, 1, b"stolen"))
+    bus.step()
+    assert saved(bus) is None
+    bus.pass_time(2.0)
+    answer(worker, "w", number, BroughtState(1, 1, b"late"))
+    bus.step()
+
+    assert saved(bus) == (1, b"late")
+    assert desk.outcomes()[number] is Status.TIMEOUT
+
+
+def test_one_that_is_too_large_or_for_which_there_is_no_room_fails_the_delegation(
+    world: tuple[Bus, Peer, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, desk, worker = world
+    monkeypatch.setattr(agent_states, "MOST_STATES", 3 * MOST_STATE)
+    for size, status in ((MOST_STATE, Status.COMPLETED), (MOST_STATE + 1, Status.FAILED_EXECUTION)):
+        number = begin(bus, desk, worker)
+        answer(worker, "w", number, BroughtState(size, 1, bytes(size)))
+        bus.step()
+        assert desk.outcomes()[number] is status
+    monkeypatch.setattr(agent_states, "MOST_STATES", MOST_STATE)
+    number = begin(bus, desk, worker)
+    answer(worker, "w", number, BroughtState(10 * MOST_STATE, 1, bytes(MOST_STATE)))
+    bus.step()
+    (told,) = desk.took(Kind.RESPONSE)
+
+    assert told.body["error"]["code"] == "state_full"
+    assert bus.agent("w").mailbox.in_flight == 0
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_what_is_no_state_is_refused_and_the_delegation_goes_on(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    number = begin(bus, desk, worker)
+    worker.send(
+        Kind.RESPONSE, request_id=request_id(number), source=b"w", target=b"desk", capability=b"x.y", status=Status.COMPLETED,
+        flags=Flag.STATE, body=b"\0\0\0\x02\xc0\xc0\x80",
+    )  # fmt: skip
+    bus.step()
+    assert [unpack(one.envelope[one.header.body :])["code"] for one in worker.took(Kind.ERROR)] == ["malformed_frame"]
+    answer(worker, "w", number, BroughtState(1, 1, b"one"))
+    bus.step()
+
+    assert desk.outcomes()[number] is Status.COMPLETED
+
+
+def test_a_checkpoint_has_them() -> None:
+    history = History()
+    history.states.put("w", SavedState(3, 2, b"data", "key"))
+
+    assert History.of(history.pack()).states.get("w") == SavedState(3, 2, b"data", "key")
+
+
+def test_the_nodes_of_one_key_have_half_of_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_states, "MOST_STATES", 10_000)
+    states = AgentStates()
+    states.put("a", SavedState(1, 1, bytes(4_500), "alice"))
+
+    assert not states.has_room("b", SavedState(1, 1, bytes(1_000), "alice"))
+    assert states.has_room("b", SavedState(1, 1, bytes(1_000), "bob"))
+    assert states.has_room("a", SavedState(2, 1, bytes(4_700), "alice"))
+    assert states.discard("a")
+    assert states.has_room("b", SavedState(1, 1, bytes(4_700), "alice"))
