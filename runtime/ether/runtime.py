@@ -750,11 +750,16 @@ class Runtime:
 
         return DeadLetterView.of(part)
 
+    def states(self) -> list[dict[str, Any]]:
+        """Every agent that has saved a state, by name, whether or not it is on the bus: agent, number, version, bytes."""
+        return list(self._list("ether.states"))
+
     def forget_state(self, agent: str) -> bool:
         """Forget the state that an agent has saved, which is not on the bus now; whether it had one.
 
         Raises:
-            Rejected: the agent is on the bus, or the access list does not allow it.
+            Rejected: the agent is on the bus, or was on a node that is lost and may come back, or the access list does not
+                allow it.
         """
         return bool(self._tell("ether.forget-state", {"agent": agent})["forgotten"])
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
 from ether import (
     Agent,
     AgentCrash,
+    ChildSpec,
     Cluster,
     InvalidManifest,
     InvalidState,
     Rejected,
+    Response,
     Runtime,
     Status,
+    Strategy,
+    SupervisorSpec,
     Task,
     capability,
 )
@@ -27,6 +34,7 @@ from ether.cluster import AgentSpec, NodeSpec
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.supervisor.state import agent_states
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.wire.frame import Kind, pack_envelope
@@ -162,7 +170,7 @@ def test_only_what_changes_is_saved_and_observers_see_it(bus: Runtime) -> None:
     ("how", "told"),
     [
         ("replace", "state has to stay a Totals, and is {'total': 1}"),
-        ("object", "cannot be saved"),
+        ("object", "cannot be saved: state['names'][0]"),
         ("large", "bytes, and 65,536 is the most"),
         ("value", "could not be read again: total"),
         ("type", "could not be read again: total"),
@@ -291,16 +299,266 @@ def test_an_attribute_of_that_name_that_is_no_model_is_the_agents_own(bus: Runti
 
 
 def test_the_bus_keeps_so_many_bytes_and_says_when_it_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_states, "MOST_STATES", 2_000)
+    monkeypatch.setattr(agent_states, "MOST_STATES", 4_000)
     with TestRuntime() as bus:
         bus.start_many(Tally, 2)
         bus.delegate("tally.add", {"n": 1, "name": "x" * 500}, to="tally").result().unwrap()
         full = bus.delegate("tally.add", {"n": 1, "name": "x" * 500}, to="tally-2").result()
         assert (full.status, full.error.code) == (Status.FAILED_EXECUTION, "state_full")
+        assert bus.delegate("tally.get", to="tally-2").result().data["total"] == 0  # it is undone
+        assert [(row["agent"], row["number"]) for row in bus.states()] == [("tally", 1)]
         bus.stop("tally")
         assert bus.forget_state("tally")
 
         assert bus.delegate("tally.add", {"n": 1}, to="tally-2").result().ok
+
+
+def spoiled(bus: Runtime, how: str) -> Any:
+    return bus.delegate("odd.end", {"how": how}).result(PATIENCE)
+
+
+class Odd(Agent):
+    """Changes its state and ends in an odd way."""
+
+    state: Totals
+
+    @capability("odd.end")
+    async def end(self, how: str, task: Task) -> Any:
+        self.state.total += 1
+        match how:
+            case "unpackable":
+                return object()
+            case "status":
+                return Response(request_id=task.request_id, status=Status.TIMEOUT)
+            case "large":
+                return b"x" * (1 << 20)
+            case "large response":
+                return task.respond(data=b"x" * ((1 << 20) - 300), metadata={"x": "y" * 1_000})
+            case "with its state":
+                self.state.names = ["x" * 60_000]
+                return b"x" * ((1 << 20) - 1_000)
+        return None
+
+    @capability("tally.get")
+    def get(self) -> dict[str, Any]:
+        return self.state.model_dump()
+
+
+@pytest.mark.parametrize("how", ["unpackable", "status", "large", "large response", "with its state"])
+def test_what_a_handler_changed_is_undone_if_its_result_cannot_travel(bus: Runtime, how: str) -> None:
+    bus.start(Odd)
+    assert spoiled(bus, "well").ok
+    assert spoiled(bus, how).status is Status.FAILED_EXECUTION
+
+    assert get(bus)["total"] == 1
+    bus.stop("odd")
+    bus.start(Odd)
+    assert get(bus)["total"] == 1
+
+
+def test_a_handler_that_outlives_its_agent_changes_nothing(tmp_path: Path) -> None:
+    class Slow(Agent):
+        state: Totals
+
+        @capability("slow.add")
+        def add(self, n: int, wait: bool = False) -> int:
+            self.state.total += n
+            if wait:
+                begun.set()
+                release.wait(PATIENCE)
+            return self.state.total
+
+    begun, release = threading.Event(), threading.Event()
+    with Runtime() as bus:
+        bus.start(Slow)
+        bus.delegate("slow.add", {"n": 1}).result(PATIENCE).unwrap()
+        held = bus.delegate("slow.add", {"n": 1_000, "wait": True})
+        assert begun.wait(PATIENCE)
+        bus.stop("slow", timeout=0.1)
+        bus.start(Slow)
+        assert bus.delegate("slow.add", {"n": 10}).result(PATIENCE).data == 11
+        release.set()
+        assert held.result(PATIENCE).status is Status.FAILED_EXECUTION
+        wait_until(lambda: not bus.node.resources.pool.backlog())
+        assert bus.delegate("slow.add", {"n": 10}).result(PATIENCE).data == 21
+        bus.stop("slow")
+        bus.start(Slow)
+        assert bus.delegate("slow.add", {"n": 0}).result(PATIENCE).data == 21
+
+
+def test_an_agent_that_began_with_an_older_state_loses_no_newer_one(tmp_path: Path) -> None:
+    """The new host of a name reads the state, and the old one goes on for a while."""
+
+    class Late(Tally):
+        def on_start(self) -> None:
+            ready.set()
+            go_on.wait(PATIENCE)
+
+    ready, go_on = threading.Event(), threading.Event()
+    url = f"ipc://{tmp_path}/bus.sock"
+    with Runtime(bind=url, name="old") as old, Runtime.connect(url, name="new") as new:
+        old.start(Tally)
+        add(old, 1)
+        starting = threading.Thread(target=lambda: new.start(Late, name="tally"))
+        starting.start()
+        assert ready.wait(PATIENCE)
+        add(old, 2)
+        old.stop("tally")
+        wait_until(lambda: old.agents() == [])
+        go_on.set()
+        starting.join()
+        stale = add(new, 100)
+        assert (stale.status, stale.error.code) == (Status.FAILED_EXECUTION, "state_stale")
+
+        assert add(new, 4).data == 7
+        new.stop("tally")
+        new.start(Tally)
+        assert get(new)["total"] == 7
+
+
+def test_after_a_migration_a_failure_is_undone(bus: Runtime) -> None:
+    class Failing(NewTally):
+        @capability("tally.fail")
+        def fail(self) -> None:
+            self.state.sum = 1_000
+            raise ValueError("no")
+
+    bus.start(Tally)
+    add(bus, 7)
+    bus.stop("tally")
+    bus.start(Failing, name="tally")
+    assert bus.delegate("tally.fail").result(PATIENCE).status is Status.FAILED_EXECUTION
+
+    assert get(bus)["sum"] == 7
+
+
+def test_a_state_that_cannot_be_undone_crashes_its_agent_and_is_answered_for() -> None:
+    class Strange(BaseModel):
+        n: int = 0
+
+        @field_validator("n")
+        @classmethod
+        def refuse(cls, value: int) -> int:
+            if refuses:
+                raise ValueError("not now")
+            return value
+
+    class Holds(Agent):
+        state: Strange
+
+        @capability("holds.fail")
+        def fail(self) -> None:
+            refuses.append(1)
+            raise ValueError("no")
+
+        @capability("holds.get")
+        def get(self) -> int:
+            return self.state.n
+
+    refuses: list[int] = []
+    with TestRuntime() as bus:
+        bus.start(Holds)
+        failed = bus.delegate("holds.fail").result()
+        assert (failed.status, failed.error.code) == (Status.FAILED_EXECUTION, "agent_crash")
+        refuses.clear()
+        bus.advance(1.0)
+        assert bus.delegate("holds.get").result().data == 0
+
+
+class Aliased(BaseModel):
+    total: int = Field(0, alias="t")
+    any: Any = None
+    _own: int = PrivateAttr(default=0)
+
+
+def test_fields_that_would_not_come_back_are_refused_and_aliases_do(bus: Runtime) -> None:
+    class Alias(Agent):
+        state: Aliased
+
+        @capability("alias.set")
+        def set(self, how: str) -> int:
+            match how:
+                case "total":
+                    self.state.total = 5
+                case "any":
+                    self.state.any = datetime(2026, 1, 1, tzinfo=UTC)
+                case "own":
+                    self.state.total = 6
+                    self.state._own = 1
+            return self.state.total
+
+    bus.start(Alias)
+    assert bus.delegate("alias.set", {"how": "total"}).result(PATIENCE).data == 5
+    for how, what in (("any", "any"), ("own", "a private attribute")):
+        refused = bus.delegate("alias.set", {"how": how}).result(PATIENCE)
+        assert f"would not be the same when it is read again: {what}" in refused.error.message
+    bus.stop("alias")
+    bus.start(Alias)
+    assert bus.delegate("alias.set", {"how": ""}).result(PATIENCE).data == 5
+
+
+def test_an_agent_begins_with_what_its_init_has_set(bus: Runtime) -> None:
+    class Begins(Agent):
+        state: Totals
+
+        def __init__(self) -> None:
+            self.state.total = 5
+
+        @capability("tally.get")
+        def get(self) -> dict[str, Any]:
+            return self.state.model_dump()
+
+    bus.start(Begins)
+    assert get(bus)["total"] == 5
+
+
+def test_a_supervised_agent_that_is_restarted_with_its_siblings_answers_for_what_is_undone(bus: Runtime) -> None:
+    if isinstance(bus, TestRuntime):
+        pytest.skip("its handlers run one after the other")
+    begun, release = threading.Event(), threading.Event()
+
+    class Held(Agent):
+        state: Totals
+
+        @capability("held.add")
+        def add(self, wait: bool = True) -> int:
+            self.state.total += 1
+            if wait:
+                begun.set()
+                release.wait(PATIENCE)
+            return self.state.total
+
+    held, crashing = ChildSpec("held", Held), ChildSpec("tally", Tally)
+    bus.supervise(SupervisorSpec("both", strategy=Strategy.ONE_FOR_ALL, children=(held, crashing)))
+    handle = bus.delegate("held.add")
+    assert begun.wait(PATIENCE)
+    add(bus, 99)
+    wait_until(lambda: {row["agent"]: row["condition"] for row in bus.agents()}["held"] == "restarting")
+    release.set()
+    outcome = handle.result(PATIENCE)
+    after = bus.delegate("held.add", {"wait": False}, timeout=PATIENCE).result(PATIENCE).data
+
+    assert (outcome.status, after) in {(Status.FAILED_EXECUTION, 1), (Status.COMPLETED, 2)}
+
+
+@pytest.mark.parametrize(
+    "annotation", ["Totals | None", "list[Totals]", "Final[Totals]", "Annotated[Plain, 1]", "Plain"]
+)
+def test_an_annotation_that_may_mean_a_state_and_is_none_is_refused(annotation: str) -> None:
+    names = {"Totals": Totals, "Plain": Plain, "Final": Final, "Annotated": Annotated}
+    with pytest.raises(InvalidManifest, match="annotate it with the pydantic model itself"):
+        type("Meant", (Agent,), {"__annotations__": {"state": eval(annotation, names)}, "__module__": __name__})
+
+
+@pytest.mark.parametrize("version", [-1, "2", True, 1.5])
+def test_a_version_of_a_state_is_a_whole_number(version: Any) -> None:
+    with pytest.raises(InvalidManifest, match="state_version is"):
+        type("Odd", (Tally,), {"state_version": version})
+
+
+@dataclasses.dataclass
+class Plain:
+    total: int = 0
 
 
 def test_an_access_list_hides_it_from_who_may_not_host_the_agent(tmp_path: Path) -> None:
@@ -345,15 +603,23 @@ def test_it_survives_the_nodes_process_and_the_brokers_and_goes_to_another_node(
 
 def test_an_answer_brings_it_in_front_of_its_body() -> None:
     answer = pack_envelope(Kind.RESPONSE, request_id=b"1" * 16, source=b"a", target=b"b", capability=b"c", body=b"\x80")
-    state = BroughtState(3, 2, b"\x81\xa1a\x01")
+    state = BroughtState(3, b"0" * 16, b"1" * 16, 2, b"\x81\xa1a\x01")
 
     assert split_state(join_state(answer, state)) == (state, answer)
 
 
+def listed(*values: Any) -> bytes:
+    packed = pack(list(values))
+    return len(packed).to_bytes(4) + packed
+
+
 @pytest.mark.parametrize(
     "body",
-    [b"", b"\0\0\0\xff\x80", b"\0\0\0\x01\x80", b"\0\0\0\x04\x93\x00\x01\xc0", b"\0\0\0\x05\x93\x00\x01\xc4\x00"],
-)
+    [
+        b"", b"\0\0\0\xff\x80", b"\0\0\0\x01\x80", listed(-1, b"", b"1" * 16, 1, b""), listed(1, b"", b"short", 1, b""),
+        listed(1 << 60, b"", b"1" * 16, 1, b""), listed(1, b"", b"1" * 16, 1, None), listed(1, b"", b"1" * 16, 1),
+    ],
+)  # fmt: skip
 def test_an_answer_that_brings_no_state_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidEnvelope):
         split_state(pack_envelope(Kind.RESPONSE, request_id=b"1" * 16, source=b"a", body=body))

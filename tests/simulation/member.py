@@ -18,7 +18,7 @@ from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack, unpack
 from ether_broker.errors import EtherError, Unavailable
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
-from ether_broker.wire.saved_state import BroughtState
+from ether_broker.wire.saved_state import SavedState
 from tests.simulation.link import SimulatedLink
 from tests.simulation.network import Connection
 from tests.simulation.publications import Publication
@@ -176,13 +176,13 @@ class Life:
         except NotStarted:  # the broker is down, and tells no state
             self.after(0.5, lambda: self.start_agent(name))
 
-    def _load_state(self, name: str) -> BroughtState | None:
+    def _load_state(self, name: str) -> SavedState | None:
         """What the broker has of an agent at this moment, which takes no time here."""
         supervisor = self.member.world.broker.supervisor
         if supervisor is None:
             raise Unavailable("The broker is down.")
         saved = supervisor.state.agent_states.get(name)
-        return saved and BroughtState(saved.number, saved.version, saved.data)
+        return saved and SavedState(saved.number, saved.instance, saved.version, saved.data)
 
     def agent_names(self) -> set[str]:
         """The agents that are here."""

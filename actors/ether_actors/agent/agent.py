@@ -159,6 +159,8 @@ class Agent(pykka.Actor, ComposableAgent):
         self.actor_inbox = Inbox(cls.inbox_limit, cls.max_concurrency)
         self.actor_stopped = _Flag()  # type: ignore[assignment]  # pykka sets it and looks at it, and never waits
         self._actor_ref = pykka.ActorRef(self)
+        if cls._state_model is not None:
+            self.state = cls._state_model()  # type: ignore[attr-defined]  # which the class declares
         return self
 
     def __init__(self) -> None:

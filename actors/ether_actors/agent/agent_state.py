@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import sys
 import typing
 from typing import Any, ClassVar, Final, Protocol
 
@@ -12,13 +14,17 @@ from pydantic import BaseModel, ValidationError
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, InvalidState
-from ether_broker.wire.saved_state import BroughtState
+from ether_broker.wire.saved_state import BroughtState, SavedState
 
 __all__ = ["MOST_STATE", "StateKeeper", "state_model"]
 
 MOST_STATE: Final = 64 << 10
 """Bytes of a packed state."""
 _NAME: Final = "state"
+_TYPES: Final = (
+    "a state has None, bool, int of 64 bits, float, text, bytes, datetimes, UUIDs and enums, and lists, tuples, dicts and "
+    "models of such"
+)
 
 
 class AgentWithState(Protocol):
@@ -38,27 +44,50 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
     """The model of a class's state: what its attribute `state` is annotated with, if that is a pydantic model.
 
     Raises:
-        InvalidManifest: the annotation names what cannot be found, the model has a field without a default, or the agent
-            handles more than one delegation at a time.
+        InvalidManifest: the annotation names what cannot be found or has a model inside, the model has a field without a
+            default, the version is no whole number, or the agent handles more than one delegation at a time.
     """
     owner = next((base for base in cls.__mro__ if _NAME in inspect.get_annotations(base)), None)
     if owner is None:
         return None
-    try:
-        model = typing.get_type_hints(owner, localns=namespace).get(_NAME)
-    except NameError as error:
-        msg = f"{cls.__qualname__}.state: the annotation names {error.name!r}, which cannot be found: import it in the module."
-        raise InvalidManifest(msg) from None
+    where = f"{cls.__qualname__}.state"
+    model = _annotation(owner, where, namespace)
     if not isinstance(model, type) or not issubclass(model, BaseModel):
+        if _has_model(model):
+            raise InvalidManifest(f"{where}: annotate it with the pydantic model itself, as in state: Totals.")
         return None
     needed = [name for name, field in model.model_fields.items() if field.is_required()]
     if needed:
-        msg = f"{cls.__qualname__}.state: {needed[0]} of {model.__name__} needs a default, which the first agent begins with."
-        raise InvalidManifest(msg)
+        raise InvalidManifest(
+            f"{where}: {needed[0]} of {model.__name__} needs a default, which the first agent begins with."
+        )
     if cls.max_concurrency != 1:
         msg = f"{cls.__qualname__} has a state and max_concurrency = {cls.max_concurrency}: with a state it is 1."
         raise InvalidManifest(msg)
+    if type(cls.state_version) is not int or cls.state_version < 0:
+        raise InvalidManifest(f"{cls.__qualname__}.state_version is {cls.state_version!r}: a whole number, 0 or more.")
     return model
+
+
+def _annotation(owner: type, where: str, namespace: dict[str, Any]) -> Any:
+    """What `state` is annotated with; the other annotations of its class are not looked at."""
+
+    def holder() -> None: ...
+
+    holder.__annotations__ = {_NAME: inspect.get_annotations(owner)[_NAME]}
+    try:
+        return typing.get_type_hints(holder, vars(sys.modules[owner.__module__]), namespace)[_NAME]
+    except NameError as error:
+        raise InvalidManifest(
+            f"{where}: the annotation names {error.name!r}, which cannot be found: import it."
+        ) from None
+
+
+def _has_model(hint: Any) -> bool:
+    """Whether somebody who wrote this may have meant a state."""
+    if isinstance(hint, type) and (issubclass(hint, BaseModel) or dataclasses.is_dataclass(hint)):
+        return True
+    return isinstance(hint, typing.TypeVar) or any(map(_has_model, typing.get_args(hint)))
 
 
 class StateKeeper:
@@ -67,25 +96,80 @@ class StateKeeper:
     Args:
         agent: whose class declares one; its `state` is set.
         model: of it.
-        saved: what was saved last; None if nothing was.
+        saved: what the bus has of it; None if it has nothing.
+        instance: an id of the agent's instance, of 16 bytes.
 
     Raises:
         InvalidState: what was saved is of a newer version of the class, or does not fit.
     """
 
-    __slots__ = ("_agent", "_model", "_number", "_packed", "_version")
+    __slots__ = ("_agent", "_instance", "_is_saved", "_model", "_number", "_origin", "_packed", "_reset", "_version")
 
-    def __init__(self, agent: AgentWithState, model: type[BaseModel], saved: BroughtState | None) -> None:
+    def __init__(
+        self, agent: AgentWithState, model: type[BaseModel], saved: SavedState | None, instance: bytes
+    ) -> None:  # fmt: skip
         self._agent = agent
+        self._instance = instance
         self._model = model
         self._version = agent.state_version
-        self._number = 0 if saved is None else saved.number
-        self._set(model() if saved is None else self._read(saved))
-        self._packed = self._pack()
-        if saved is not None and saved.version != self._version:
-            self._packed = b""  # saved anew with the next outcome
+        self._reset: SavedState | bool | None = False
+        """What to go on with before the next handler; False for what is there."""
+        if saved is None and not isinstance(getattr(agent, _NAME, None), model):
+            self._set(model())
+        self._begin_with(saved)
 
-    def _read(self, saved: BroughtState) -> BaseModel:
+    def _begin_with(self, saved: SavedState | None) -> None:
+        self._number, self._origin = (0, b"") if saved is None else (saved.number, saved.instance)
+        if saved is not None:
+            self._set(self._read(saved))
+        self._packed = self._pack()
+        self._is_saved = saved is None or saved.version == self._version
+
+    def reset(self, saved: SavedState | None) -> None:
+        """Go on with what the bus has, from the next handler on: what it was to be given was refused. From any thread."""
+        self._reset = saved
+
+    def forget_saved(self) -> None:
+        """Have the state saved with the next outcome, whether or not it changes: its broker was lost. From any thread."""
+        self._is_saved = False
+
+    def begin(self) -> None:
+        """Make ready for a handler.
+
+        Raises:
+            InvalidState: as the class.
+        """
+        if self._reset is not False:
+            saved, self._reset = self._reset, False
+            assert not isinstance(saved, bool)
+            if saved is None:
+                self._set(self._model())
+            self._begin_with(saved)
+
+    def proposed(self) -> BroughtState | None:
+        """The state to be saved with an outcome; None if the bus has it.
+
+        Raises:
+            InvalidState: it is no state any more, cannot be packed, or is too large.
+        """
+        packed = self._pack()
+        if packed == self._packed and self._is_saved:
+            return None
+        if packed != self._packed:
+            self._check_read_back(packed)
+        return BroughtState(self._number, self._origin, self._instance, self._version, packed)
+
+    def commit(self, proposed: BroughtState | None) -> None:
+        """Note that what was proposed is on its way."""
+        if proposed is not None:
+            self._number, self._origin = proposed.base + 1, self._instance
+            self._packed, self._is_saved = proposed.data, True
+
+    def roll_back(self) -> None:
+        """Make the state again what it was when it was saved last: what changed it has failed."""
+        self._set(self._model.model_validate(_unpack(self._packed), by_name=True, by_alias=False))
+
+    def _read(self, saved: SavedState) -> BaseModel:
         cls, name = type(self._agent), self._agent.agent_name
         if saved.version > self._version:
             msg = (
@@ -94,70 +178,76 @@ class StateKeeper:
             )
             raise InvalidState(msg)
         try:
-            found = ormsgpack.unpackb(saved.data, option=ormsgpack.OPT_NON_STR_KEYS)
+            found = _unpack(saved.data)
             if saved.version < self._version:
                 found = cls.migrate_state(found, saved.version)
-            return self._model.model_validate(found)
-        except (ValidationError, ormsgpack.MsgpackDecodeError) as error:
-            first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
-            where = "" if first is None else ".".join(map(str, first["loc"]))
-            what = f"{error}" if first is None else f"{where}: {problem_words(first)}"
+            return self._model.model_validate(found, by_name=True, by_alias=False)
+        except Exception as error:
             msg = (
                 f"The state of {name} that version {saved.version} of its class saved does not fit {self._model.__name__}: "
-                f"{what}. Raise {cls.__qualname__}.state_version and write migrate_state, or forget the state "
+                f"{_words(error)}. Raise {cls.__qualname__}.state_version and write migrate_state, or forget the state "
                 "(bus.forget_state)."
             )
-            raise InvalidState(msg) from None
-
-    def changed(self) -> BroughtState | None:
-        """The state to be saved, if it is another than the last; from then on it counts as saved.
-
-        Raises:
-            InvalidState: it is no state any more, cannot be packed, or is too large.
-        """
-        packed = self._pack()
-        if packed == self._packed:
-            return None
-        self._packed = packed
-        self._number += 1
-        return BroughtState(self._number, self._version, packed)
-
-    def newer(self, saved: BroughtState | None) -> BroughtState | None:
-        """What the bus has, or what this keeper has given to be saved, if that is newer: it may be on its way."""
-        own = BroughtState(self._number, self._version, self._packed)
-        return own if own.data and own.number > (0 if saved is None else saved.number) else saved
-
-    def roll_back(self) -> None:
-        """Make the state again what it was when it was saved last: what changed it has failed."""
-        packed = self._packed
-        if packed:
-            self._set(self._model.model_validate(ormsgpack.unpackb(packed, option=ormsgpack.OPT_NON_STR_KEYS)))
+            raise InvalidState(msg) from error
 
     def _set(self, state: BaseModel) -> None:
         self._agent.state = state  # type: ignore[attr-defined]  # the class that has a keeper declares it
 
     def _pack(self) -> bytes:
-        state = getattr(self._agent, _NAME, None)
+        state, name = getattr(self._agent, _NAME, None), self._agent.agent_name
         if not isinstance(state, self._model):
-            raise InvalidState(
-                f"{self._agent.agent_name}: state has to stay a {self._model.__name__}, and is {state!r:.80}."
-            )
+            raise InvalidState(f"{name}: state has to stay a {self._model.__name__}, and is {state!r:.80}.")
         try:
-            packed = pack(state, where="the state", bounded=True)
-            self._model.model_validate(ormsgpack.unpackb(packed, option=ormsgpack.OPT_NON_STR_KEYS))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            msg = f"The state of {self._agent.agent_name} could not be read again: {where}: {problem_words(first)}."
-            raise InvalidState(msg) from None
-        except InvalidState:
-            raise
+            packed = pack(state.model_dump(by_alias=False, warnings="none"), where="state", bounded=True)
         except Exception as error:  # noqa: BLE001  whatever a field of it raises
-            raise InvalidState(f"The state of {self._agent.agent_name} cannot be saved: {error}") from None
+            raise InvalidState(f"The state of {name} cannot be saved: {_words(error)} ({_TYPES}).") from None
         if len(packed) > MOST_STATE:
             msg = (
-                f"The state of {self._agent.agent_name} has {len(packed):,} bytes, and {MOST_STATE:,} is the most: keep large "
-                "data in files or artifacts."
+                f"The state of {name} has {len(packed):,} bytes, and {MOST_STATE:,} is the most: keep large data in files or "
+                "artifacts."
             )
             raise InvalidState(msg)
         return packed
+
+    def _check_read_back(self, packed: bytes) -> None:
+        """Check that who reads the state gets the same.
+
+        Raises:
+            InvalidState: it does not.
+        """
+        name = self._agent.agent_name
+        try:
+            again = self._model.model_validate(_unpack(packed), by_name=True, by_alias=False)
+            packed_again = pack(again.model_dump(by_alias=False, warnings="none"), where="state", bounded=True)
+        except Exception as error:  # noqa: BLE001  whatever a validator raises
+            raise InvalidState(f"The state of {name} could not be read again: {_words(error)}.") from None
+        state = getattr(self._agent, _NAME)
+        if again != state and packed_again == packed and _has_nan(state.model_dump(warnings="none")):
+            return
+        if again != state:
+            lost = [
+                field
+                for field in self._model.model_fields
+                if getattr(again, field, None) != getattr(state, field, None)
+            ]
+            what = ", ".join(lost) or "a private attribute"
+            raise InvalidState(f"The state of {name} would not be the same when it is read again: {what} ({_TYPES}).")
+
+
+def _unpack(packed: bytes) -> Any:
+    return ormsgpack.unpackb(packed, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {problem_words(first)}"
+    return f"{type(error).__name__}: {error}".removeprefix("Unserialisable: ").rstrip(".")
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_nan, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_nan, value))
+    return isinstance(value, float) and value != value  # noqa: PLR0124  what NaN is

@@ -21,7 +21,7 @@ from ether_broker.errors import InvalidManifest
 if TYPE_CHECKING:
     from ether_actors.task.task import Task
 
-__all__ = ["Handler", "WrongResult", "capability", "handlers_of", "is_declared", "task_parameter"]
+__all__ = ["Handler", "WrongResult", "capability", "handlers_of", "hints_of", "is_declared", "task_parameter"]
 
 _MARK: Final = "__ether_capability__"
 _NOTHING: Final = pack(None)
@@ -99,7 +99,7 @@ class Handler:
         declared: _Declaration = getattr(function, _MARK)
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
-        hints = _hints(function, namespace)
+        hints = hints_of(function, namespace)
         self.task_name, parameters = task_parameter(function, namespace)
         self._field: str | None = None
         self._names: dict[str, str] = {}
@@ -226,7 +226,7 @@ def task_parameter(
     Raises:
         InvalidManifest: an annotation names what cannot be found.
     """
-    hints = _hints(function, namespace)
+    hints = hints_of(function, namespace)
     parameters = list(inspect.signature(function).parameters.values())[1:]
     task = next((parameter.name for parameter in parameters if _is_task(parameter, hints)), None)
     return task, [parameter for parameter in parameters if parameter.name != task]
@@ -239,7 +239,12 @@ def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
     return isinstance(hint, type) and any(base.__module__ == "ether_actors.task.task" for base in hint.__mro__)
 
 
-def _hints(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    """The annotations of a function, evaluated.
+
+    Raises:
+        InvalidManifest: one names what cannot be found.
+    """
     try:
         return get_type_hints(function, localns=namespace, include_extras=True)
     except NameError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from ether_actors.agent.capability import is_declared, task_parameter
+from ether_actors.agent.capability import hints_of, is_declared, task_parameter
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.manifest import Subscription
@@ -105,6 +105,10 @@ class EventHandler:
             msg = f"{function.__qualname__} takes the event and nothing else but a task: def {function.__name__}(self, event)."
             raise InvalidManifest(msg)
         self._parameter = parameters[0].name
+        hint = hints_of(function, namespace).get(self._parameter, Event)
+        if hint is not Any and hint is not Event:
+            msg = f"{function.__qualname__}: {self._parameter} is an Event, as in def {function.__name__}(self, event: Event)."
+            raise InvalidManifest(msg)
         self.subscription: Subscription = Subscription(
             topic=declared.topic, idempotent=declared.idempotent, description=declared.description
         )

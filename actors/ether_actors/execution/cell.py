@@ -33,16 +33,16 @@ from ether_actors.task.work_item import Work
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.manifest import ANY
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import EtherError
+from ether_broker.errors import AgentCrash, EtherError
 from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Header
-from ether_broker.wire.saved_state import BroughtState
+from ether_broker.wire.saved_state import SavedState
 
 if TYPE_CHECKING:
     from ether_actors.threads.event_loop import EventLoop
@@ -71,16 +71,19 @@ class CellServices(TaskServices, AgentBusServices, Protocol):
     broker_clock: BrokerOffset
     """By which the deadlines of delegations are."""
 
-    def answer(self, work: Work, response: Response) -> None:
-        """Send an outcome."""
+    def answer(self, work: Work, response: Response) -> bool:
+        """Send an outcome; whether it went as it is, with the state that is to be saved with it."""
 
-    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
-        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
+    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> bool:
+        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once.
+
+        Whether it went as it is, with the state that is to be saved with it.
+        """
 
     def flush(self) -> None:
         """Send what has been kept back."""
 
-    def load_state(self, agent: str) -> BroughtState | None:
+    def load_state(self, agent: str) -> SavedState | None:
         """The state that an agent of that name saved last; None if it saved none.
 
         Raises:
@@ -156,10 +159,8 @@ class Cell:
         model = type(agent).state_model()
         if model is not None:
             try:
-                saved = self._services.load_state(self.name)
-                if self.keeper is not None:
-                    saved = self.keeper.newer(saved)
-                self.keeper = StateKeeper(agent, model, saved)
+                instance = to_bytes(self._services.new_id())
+                self.keeper = StateKeeper(agent, model, self._services.load_state(self.name), instance)
             except BaseException as error:  # noqa: BLE001  as above
                 return error
         if self.inbox is None:
@@ -225,6 +226,7 @@ class Cell:
         was, self.state = self.state, CellState.STOPPED
         left = self.inbox.close() if self.inbox is not None else []
         for work in list(self.works.values()):
+            work.is_orphaned = work.task is not None
             self._cancel(work)
         if was is CellState.RUNNING:
             self._say_goodbye()
@@ -387,7 +389,7 @@ class Cell:
         self._finish(work, response)
         return True
 
-    def _run(self, work: Work) -> bool:
+    def _run(self, work: Work) -> bool:  # noqa: C901  on each one's way
         """Run a delegation; False if it goes on in the event loop."""
         header = work.header
         services = self._services
@@ -416,6 +418,8 @@ class Cell:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             context = Context()  # which sees what no other handler has set, and leaves the thread's own alone
             arguments = context.run(handler.arguments, params)
+            if self.keeper is not None:
+                self.keeper.begin()
             task = work.task = Task(request, self.name, services, deadline)
             if handler.task_name is not None:  # as `Handler.call`
                 arguments[handler.task_name] = task
@@ -449,11 +453,9 @@ class Cell:
             self._services.flush()
 
     def _complete(self, work: Work, task: Task, value: Any) -> None:
-        if self.keeper is not None and not work.is_orphaned:
-            work.state = self.keeper.changed()
         if not isinstance(value, Response):
             data = pack(value, where="the result", bounded=True)
-            if not task.is_bound:
+            if not task.is_bound and self.keeper is None:
                 elapsed = task.close()
                 header, works = work.header, self.works
                 if works.get(header.request_id) is work:  # as `_forget`
@@ -465,19 +467,37 @@ class Cell:
         if value.status in NOT_YOURS:
             msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
             raise WrongResult(msg)
-        self._finish(work, value.model_copy(update={
+        self._finish_with_state(work, value.model_copy(update={
             "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
             "attempt": task.attempt, "timestamp": self._services.wall(),
             "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
         }))  # fmt: skip
 
+    def _finish_with_state(self, work: Work, response: Response) -> None:
+        """Send an outcome and the state with it, of an agent that has one: both, or neither."""
+        keeper = self.keeper
+        if keeper is None or work.is_orphaned:
+            if keeper is not None:
+                message = f"{self.name} was restarted or stopped while it worked; what it changed is undone."
+                response = self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message)
+            self._finish(work, response)
+            return
+        work.state = keeper.proposed()
+        if self._finish(work, response):
+            keeper.commit(work.state)
+        else:
+            keeper.roll_back()
+
     def _fail(self, work: Work, error: BaseException) -> None:
         if work.is_place_free:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
+        work.state = None
         if self.keeper is not None and not work.is_orphaned:
-            work.state = None
-            self.keeper.roll_back()
+            try:
+                self.keeper.roll_back()
+            except BaseException as unread:  # noqa: BLE001  such as of its validators: the next instance says so
+                error = AgentCrash(f"The state of {self.name} cannot be undone: {unread}")
         try:
             response, has_crashed = judge(work, self.name, error, self._services.wall())
         except BaseException:  # noqa: BLE001  whatever an exception does when it is looked at, its place is freed
@@ -493,7 +513,8 @@ class Cell:
     def _error_response(self, work: Work, status: Status, code: str, message: str, **fields: Any) -> Response:
         return error_response(work, self.name, status, code, message, self._services.wall(), **fields)
 
-    def _finish(self, work: Work, response: Response) -> None:
+    def _finish(self, work: Work, response: Response) -> bool:
+        """Send an outcome; whether it went as it is."""
         if work.task is not None:
             work.task.close()
             if work.task.is_bound:
@@ -501,7 +522,7 @@ class Cell:
         if response.external_id != work.external_id:
             response = response.model_copy(update={"external_id": work.external_id})
         self._forget(work)
-        self._services.answer(work, response)
+        return self._services.answer(work, response)
 
     def run_only(self, request_id: bytes) -> bool:
         """Use a scheduled turn to run one delegation in the calling thread, and nothing else.

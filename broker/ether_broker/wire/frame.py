@@ -113,6 +113,8 @@ class Kind(IntEnum):
     """Both ways: frames are missing; send again what follows the number that this frame acknowledges."""
     RESUME = 30
     """Node to broker: what I hold and what I wait for, after a session ended without me."""
+    STATE = 31
+    """Broker to node: what is saved of this agent; what it was to be saved with was refused."""
 
 
 @unique

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ether_broker.encoding.bounded import Bounds, read
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.wire.frame import Flag, read_header, rehead
 
-__all__ = ["BroughtState", "join_state", "split_state"]
+__all__ = ["BroughtState", "SavedState", "join_state", "split_state"]
 
 _LENGTH: Final = 4
 """Bytes of the length that stands before the state."""
 _STATE: Final = int(Flag.STATE)
-_BOUNDS: Final = Bounds(1 << 17, 8, 2)
-_MOST: Final = 1 << 63
+_BOUNDS: Final = Bounds(1 << 17, 16, 2)
+_MOST: Final = 1 << 53
+_INSTANCE: Final = 16
 
 
 class BroughtState(NamedTuple):
     """A state that an answer brings."""
 
-    number: int
-    """Rises with each that the agent saves."""
+    base: int
+    """The number of the state that it was made of; 0 of none."""
+    origin: bytes
+    """The instance of the agent that saved that one; empty of none."""
+    instance: bytes
+    """The instance of the agent, an id."""
     version: int
     """Of the agent's class."""
     data: bytes
     """Packed."""
+
+
+class SavedState(NamedTuple):
+    """A state as the bus has it."""
+
+    number: int
+    """Rises by one with each that the agent saves."""
+    instance: bytes
+    """The instance of the agent that saved it."""
+    version: int
+    """Of the agent's class that saved it."""
+    data: bytes
+    """Packed."""
+
+    @classmethod
+    def of(cls, told: Any) -> SavedState | None:
+        """What the bus tells: a map, or nil for none."""
+        return None if told is None else cls(told["number"], told["instance"], told["version"], told["state"])
+
+    def told(self) -> dict[str, Any]:
+        """As the bus tells it."""
+        return {"number": self.number, "instance": self.instance, "version": self.version, "state": self.data}
 
 
 def join_state(envelope: bytes, state: BroughtState) -> bytes:
@@ -49,10 +76,13 @@ def split_state(envelope: bytes) -> tuple[BroughtState, bytes]:
     if start > len(envelope) or end > len(envelope):
         raise InvalidEnvelope(f"A response of {len(envelope)} bytes announces a state that ends at byte {end}.")
     said = read(envelope[start:end], _BOUNDS)
+    if not isinstance(said, list) or [type(value) for value in said] != [int, bytes, bytes, int, bytes]:
+        raise InvalidEnvelope("The state in front of a response is a list: base, origin, instance, version, data.")
+    brought = BroughtState(*said)
     if (
-        not isinstance(said, list) or [type(value) for value in said] != [int, int, bytes]
-        or not 0 < said[0] < _MOST or not 0 <= said[1] < _MOST
+        not 0 <= brought.base < _MOST or not 0 <= brought.version < _MOST
+        or len(brought.origin) > _INSTANCE or len(brought.instance) != _INSTANCE
     ):  # fmt: skip
-        raise InvalidEnvelope("The state in front of a response is a list of its number, its version and its bytes.")
+        raise InvalidEnvelope("The state in front of a response has a number or an id that cannot be.")
     answer = rehead(header, envelope[: header.body] + envelope[end:], flags=header.flags & ~_STATE)
-    return BroughtState(*said), answer
+    return brought, answer

@@ -27,6 +27,7 @@ from ether_broker.errors import EtherError
 from ether_broker.name_hint import nearest
 from ether_broker.transport.link import REFUSED
 from ether_broker.wire.frame import DRAINS, Flag, Header, Kind, pack_envelope
+from ether_broker.wire.saved_state import SavedState
 
 __all__ = ["AgentHost", "NotStarted"]
 
@@ -234,9 +235,17 @@ class AgentHost:
                 if work.header.deadline:
                     work.header = work.header._replace(deadline=work.header.deadline + ahead)
 
+    def reset_state(self, agent: bytes, saved: SavedState | None) -> None:
+        """Have an agent go on with what is saved of it."""
+        cell = self._cells.get(agent)
+        if cell is not None and cell.keeper is not None:
+            cell.keeper.reset(saved)
+
     def call_off(self) -> None:
-        """Cancel everything that was asked by a broker that was lost; nothing is said of it."""
+        """Cancel everything that was asked by a broker that was lost; nothing is said of it. States are saved anew."""
         for cell in self.cells:
+            if cell.keeper is not None:
+                cell.keeper.forget_saved()
             for request_id, work in list(cell.works.items()):
                 work.is_disowned = True  # it must not be taken for another broker's answer
                 cell.cancel(request_id, work.header.attempt)

@@ -48,11 +48,12 @@ from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_actors.task.handle import Handle
-from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.encoding.bounded import CONTROL, STATE, read_map
 from ether_broker.errors import EtherError
 from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.transport.link import Link
 from ether_broker.wire.frame import Header, Kind, read_header
+from ether_broker.wire.saved_state import SavedState
 
 __all__ = ["Node"]
 
@@ -197,7 +198,7 @@ class Node:
             except Exception:
                 logger.exception("an envelope of the broker broke the node's step; it is dropped")
 
-    def _control(self, header: Header, envelope: bytes) -> None:
+    def _control(self, header: Header, envelope: bytes) -> None:  # noqa: C901  a case for each kind
         match header.kind:
             case Kind.CANCEL:
                 self.agent_host.cancel(header)
@@ -220,6 +221,9 @@ class Node:
                 self.subscriptions.went_down(header, envelope)
             case Kind.BYE:
                 self._session.dismissed()
+            case Kind.STATE:
+                saved = read_map(envelope[header.body :], STATE).get("saved")
+                self.agent_host.reset_state(header.target, SavedState.of(saved))
 
     # -- time ----------------------------------------------------------------------------------------------------
 

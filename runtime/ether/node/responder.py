@@ -32,7 +32,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import pack_outcome, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope, read_header, rehead
-from ether_broker.wire.saved_state import BroughtState, join_state
+from ether_broker.wire.saved_state import SavedState, join_state
 
 __all__ = ["Responder"]
 
@@ -134,73 +134,65 @@ class Responder:
         """Call something in the pool after some seconds."""
         self._call_at(self.monotonic() + seconds, call)
 
-    def answer(self, work: Work, response: Response) -> None:
-        """Send an outcome; one that cannot travel becomes FAILED_EXECUTION."""
+    def answer(self, work: Work, response: Response) -> bool:
+        """Send an outcome; one that cannot travel becomes FAILED_EXECUTION. Whether it went as it is, with its state."""
         if work.is_disowned:
-            return
-        header = work.header
+            return False
+        header, limit = work.header, self._session_state.limit
         self.remember(header)
         if self._progress:
             self._tell_last_progress(header.request_id)
+        is_sent = True
         try:
-            envelope = pack_response(
-                response, capability=header.capability, target=header.source, limit=self._session_state.limit
-            )  # fmt: skip
+            envelope = pack_response(response, capability=header.capability, target=header.source, limit=limit)
+            if work.state is not None:
+                envelope = join_state(envelope, work.state)
+                if len(envelope) > limit:
+                    raise errors.PayloadTooLarge(len(envelope), limit)
         except EtherError as error:
             failure = Response(
                 request_id=response.request_id, status=Status.FAILED_EXECUTION, from_agent=response.from_agent,
                 error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
             )  # fmt: skip
             envelope = pack_response(failure, capability=header.capability, target=header.source)
-        self._sender.send(self._with_state(work, envelope))
+            is_sent = False
+        self._sender.send(envelope)
+        return is_sent
 
-    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> None:
-        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once."""
+    def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> bool:
+        """Send the outcome of a handler that has nothing to say but its packed data; `more` outcomes follow at once.
+
+        Whether it went as it is, with its state.
+        """
         if work.is_disowned:
-            return
+            return False
         self.remember(work.header)
         if self._progress:
             self._tell_last_progress(work.header.request_id)
+        limit = self._session_state.limit
         try:
-            envelope = pack_outcome(
-                work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=self._session_state.limit
-            )
+            envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=limit)
+            if work.state is not None:
+                envelope = join_state(envelope, work.state)
+                if len(envelope) > limit:
+                    raise errors.PayloadTooLarge(len(envelope), limit)  # noqa: TRY301  one way out for both
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
+            return False
+        if more:
+            self._sender.send(envelope, more_follows=True)
         else:
-            if work.state is not None:
-                envelope = self._with_state(work, envelope)
-            if more:
-                self._sender.send(envelope, more_follows=True)
-            else:
-                self._sender.send_last(envelope)
+            self._sender.send_last(envelope)
+        return True
 
-    def _with_state(self, work: Work, envelope: bytes) -> bytes:
-        """An outcome with the state of its agent that is to be saved with it; one that is too large then says so instead."""
-        if work.state is None:
-            return envelope
-        whole = join_state(envelope, work.state)
-        limit = self._session_state.limit
-        if limit is None or len(whole) <= limit:
-            return whole
-        error = errors.PayloadTooLarge(len(whole), limit)
-        failure = Response(
-            request_id=to_text(work.header.request_id), status=Status.FAILED_EXECUTION,
-            from_agent=work.header.target.decode(), error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
-        )  # fmt: skip
-        return join_state(
-            pack_response(failure, capability=work.header.capability, target=work.header.source), work.state
-        )
-
-    def load_state(self, agent: str) -> BroughtState | None:
+    def load_state(self, agent: str) -> SavedState | None:
         """The state that an agent of that name saved last; asks the bus, and waits for the answer.
 
         Raises:
             Rejected, TimedOut: the bus does not tell.
         """
         asked = self._outgoing.delegate_plain(None, "ether.state", pack({"agent": agent}), _STATE_TOLD)
-        found = asked.answer(_STATE_TOLD + 5.0).unwrap().data
-        return None if found is None else BroughtState(found["number"], found["version"], found["state"])
+        return SavedState.of(asked.answer(_STATE_TOLD + 5.0).unwrap().data)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""

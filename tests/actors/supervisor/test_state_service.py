@@ -8,7 +8,7 @@ import pytest
 
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.state import agent_states
-from ether_actors.supervisor.state.agent_states import MOST_STATE, AgentStates, SavedState
+from ether_actors.supervisor.state.agent_states import MOST_STATE, AgentStates, KeptState
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
@@ -24,6 +24,14 @@ def answer(peer: Peer, agent: str, number: int, state: BroughtState) -> None:
         status=Status.COMPLETED, body=b"\x80",
     )  # fmt: skip
     peer.raw(join_frame([join_state(answered, state)], peer.said_session))
+
+
+A, B = b"a" * 16, b"b" * 16
+"""Instances of an agent."""
+
+
+def state(base: int, data: bytes, origin: bytes = A, instance: bytes = A) -> BroughtState:
+    return BroughtState(base, origin if base else b"", instance, 1, data)
 
 
 def saved(bus: Bus, agent: str = "w") -> tuple[int, bytes] | None:
@@ -47,7 +55,7 @@ def begin(bus: Bus, desk: Peer, worker: Peer, **options: Any) -> int:
 def test_it_is_saved_with_the_outcome_which_passes_without_it(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
     number = begin(bus, desk, worker)
-    answer(worker, "w", number, BroughtState(1, 1, b"one"))
+    answer(worker, "w", number, state(0, b"one"))
     bus.step()
 
     (told,) = desk.took(Kind.RESPONSE)
@@ -59,24 +67,61 @@ def test_it_is_saved_with_the_outcome_which_passes_without_it(world: tuple[Bus, 
     assert differences(bus.supervisor, bus.history) == []
 
 
-def test_an_older_one_that_comes_again_changes_nothing(world: tuple[Bus, Peer, Peer]) -> None:
+def test_one_that_comes_again_changes_nothing(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
-    for number, data in ((2, b"two"), (1, b"one"), (2, b"other")):
-        answer(worker, "w", begin(bus, desk, worker), BroughtState(number, 1, data))
+    numbers = [begin(bus, desk, worker) for _ in range(2)]
+    for number, brought in (
+        *zip(numbers, (state(0, b"one"), state(1, b"two")), strict=True),
+        (numbers[0], state(0, b"one")),
+    ):
+        answer(worker, "w", number, brought)
         bus.step()
 
     assert saved(bus) == (2, b"two")
+
+
+@pytest.mark.parametrize("brought", [state(0, b"other", instance=B), state(1, b"other", B, B), state(2, b"other")])
+def test_one_that_was_made_of_another_fails_its_delegation_and_the_node_is_told(
+    world: tuple[Bus, Peer, Peer], brought: BroughtState
+) -> None:
+    bus, desk, worker = world
+    answer(worker, "w", begin(bus, desk, worker), state(0, b"one"))
+    bus.step()
+    number = begin(bus, desk, worker)
+    answer(worker, "w", number, brought)
+    bus.step()
+
+    (told,) = [one for one in desk.took(Kind.RESPONSE) if one.number == number]
+    assert (told.header.status, told.body["error"]["code"]) == (Status.FAILED_EXECUTION.code, "state_stale")
+    assert saved(bus) == (1, b"one")
+    (reset,) = worker.took(Kind.STATE)
+    assert (reset.header.target, reset.body["saved"]["number"], reset.body["saved"]["state"]) == (b"w", 1, b"one")
+    assert bus.agent("w").mailbox.in_flight == 0
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_a_state_comes_with_an_outcome(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    number = begin(bus, desk, worker)
+    accepted = pack_envelope(
+        Kind.RESPONSE, request_id=request_id(number), source=b"w", target=b"desk", capability=b"x.y",
+        status=Status.ACCEPTED, body=b"\x80",
+    )  # fmt: skip
+    worker.raw(join_frame([join_state(accepted, state(0, b"one"))], worker.said_session))
+    bus.step()
+
+    assert saved(bus) is None
 
 
 def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
     number = begin(bus, desk, worker, timeout=1.0)
     other = bus.node("other", "o")
-    answer(other, "w", number, BroughtState(9, 1, b"stolen"))
+    answer(other, "w", number, state(8, b"stolen"))
     bus.step()
     assert saved(bus) is None
     bus.pass_time(2.0)
-    answer(worker, "w", number, BroughtState(1, 1, b"late"))
+    answer(worker, "w", number, state(0, b"late"))
     bus.step()
 
     assert saved(bus) == (1, b"late")
@@ -88,14 +133,14 @@ def test_one_that_is_too_large_or_for_which_there_is_no_room_fails_the_delegatio
 ) -> None:
     bus, desk, worker = world
     monkeypatch.setattr(agent_states, "MOST_STATES", 3 * MOST_STATE)
-    for size, status in ((MOST_STATE, Status.COMPLETED), (MOST_STATE + 1, Status.FAILED_EXECUTION)):
+    for base, size, status in ((0, MOST_STATE, Status.COMPLETED), (1, MOST_STATE + 1, Status.FAILED_EXECUTION)):
         number = begin(bus, desk, worker)
-        answer(worker, "w", number, BroughtState(size, 1, bytes(size)))
+        answer(worker, "w", number, state(base, bytes(size)))
         bus.step()
         assert desk.outcomes()[number] is status
     monkeypatch.setattr(agent_states, "MOST_STATES", MOST_STATE)
     number = begin(bus, desk, worker)
-    answer(worker, "w", number, BroughtState(10 * MOST_STATE, 1, bytes(MOST_STATE)))
+    answer(worker, "w", number, state(1, bytes(MOST_STATE)))
     bus.step()
     (told,) = desk.took(Kind.RESPONSE)
 
@@ -113,7 +158,7 @@ def test_what_is_no_state_is_refused_and_the_delegation_goes_on(world: tuple[Bus
     )  # fmt: skip
     bus.step()
     assert [unpack(one.envelope[one.header.body :])["code"] for one in worker.took(Kind.ERROR)] == ["malformed_frame"]
-    answer(worker, "w", number, BroughtState(1, 1, b"one"))
+    answer(worker, "w", number, state(0, b"one"))
     bus.step()
 
     assert desk.outcomes()[number] is Status.COMPLETED
@@ -121,18 +166,18 @@ def test_what_is_no_state_is_refused_and_the_delegation_goes_on(world: tuple[Bus
 
 def test_a_checkpoint_has_them() -> None:
     history = History()
-    history.states.put("w", SavedState(3, 2, b"data", "key"))
+    history.states.put("w", KeptState(3, A, 2, b"data", "key"))
 
-    assert History.of(history.pack()).states.get("w") == SavedState(3, 2, b"data", "key")
+    assert History.of(history.pack()).states.get("w") == KeptState(3, A, 2, b"data", "key")
 
 
 def test_the_nodes_of_one_key_have_half_of_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_states, "MOST_STATES", 10_000)
     states = AgentStates()
-    states.put("a", SavedState(1, 1, bytes(4_500), "alice"))
+    states.put("a", KeptState(1, A, 1, bytes(4_500), "alice"))
 
-    assert not states.has_room("b", SavedState(1, 1, bytes(1_000), "alice"))
-    assert states.has_room("b", SavedState(1, 1, bytes(1_000), "bob"))
-    assert states.has_room("a", SavedState(2, 1, bytes(4_700), "alice"))
+    assert not states.has_room("b", KeptState(1, A, 1, bytes(1_000), "alice"))
+    assert states.has_room("b", KeptState(1, A, 1, bytes(1_000), "bob"))
+    assert states.has_room("a", KeptState(2, A, 1, bytes(4_700), "alice"))
     assert states.discard("a")
-    assert states.has_room("b", SavedState(1, 1, bytes(4_700), "alice"))
+    assert states.has_room("b", KeptState(1, A, 1, bytes(4_700), "alice"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ether_actors.agent.agent_state import StateKeeper
 from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -18,7 +17,8 @@ from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.transport.session_table import SessionTable
-from ether_broker.wire.frame import Kind
+from ether_broker.wire.frame import Kind, read_header
+from ether_broker.wire.saved_state import join_state, split_state
 from tests.simulation.mutants.mutant import Mutant
 
 __all__ = ["PLANTED"]
@@ -163,9 +163,18 @@ def _only_the_registered(take: Any) -> Any:
     return mutated
 
 
-def _what_the_bus_has(_newer: Any) -> Any:
-    """An agent that restarts begins with what the bus has, though a newer state is on its way there."""
-    return lambda self, saved: saved
+def _no_comparison(take: Any) -> Any:
+    """A state that was made of an older one is saved."""
+
+    def mutated(self: StateService, session: Any, envelope: bytes) -> Any:
+        name = read_header(envelope).source.decode()
+        known = self._state.agent_states.get(name)
+        if known is not None:
+            brought, answer = split_state(envelope)
+            envelope = join_state(answer, brought._replace(base=known.number, origin=known.instance))
+        return take(self, session, envelope)
+
+    return mutated
 
 
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
@@ -196,6 +205,6 @@ PLANTED: Final = (
     ),
     _mutant("events are handled again", "at most once", (Manifest, "subscription", _event_again), 258, "events node"),
     _mutant("states only of the registered", "state", (StateService, "take", _only_the_registered), 177, "states"),
-    _mutant("restarts overtake states", "state", (StateKeeper, "newer", _what_the_bus_has), 14, "states"),
+    _mutant("older states overwrite", "state", (StateService, "take", _no_comparison), 0, "states"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )

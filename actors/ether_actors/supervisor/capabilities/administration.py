@@ -384,6 +384,7 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
     "ether.lease": lambda bus, entry, params: bus.lease_service.claim(entry, params),
     "ether.release": lambda bus, entry, params: bus.lease_service.release(entry, params),
     "ether.publish": lambda bus, entry, params: bus.event_service.publish(entry, params),
+    "ether.states": lambda bus, _entry, params: bus.state_service.list(params),
     "ether.state": lambda bus, entry, params: bus.state_service.tell(entry, params),
     "ether.forget-state": lambda bus, entry, params: bus.state_service.forget(entry, params),
     "ether.journal-gc": lambda bus, entry, params: bus.journal_gc.collect(entry, params),

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ether_actors.supervisor.capabilities.pages import text
+from ether_actors.supervisor.capabilities.pages import Place, page, text
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.agent_states import MOST_STATE, SavedState
+from ether_actors.supervisor.state.agent_states import MOST_STATE, KeptState
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.payload import Payload
+from ether_broker.envelope.names import SUPERVISOR
+from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
-from ether_broker.envelope.status import Status
+from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import AccessDenied, InvalidEnvelope, MalformedFrame
 from ether_broker.transport.cost import ANSWER_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.codec import pack_response
-from ether_broker.wire.frame import Header, name_of, read_header
-from ether_broker.wire.saved_state import split_state
+from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope, read_header
+from ether_broker.wire.saved_state import SavedState, split_state
 
 __all__ = ["StateService"]
 
-_FULL: Final = (
-    "The work was done and the state of {} was not saved: the bus keeps no more states. Forget those of agents that are gone "
-    "(bus.forget_state), or save less."
-)
+_REFUSED: Final = {
+    "state_full": "The work was done and the state of {} was not saved, and is undone: the bus has no room for it. Forget the "
+    "states of agents that are gone (bus.states, bus.forget_state), or save less.",
+    "state_stale": "The work was done by an instance of {} that had not begun with its newest state; its change is undone.",
+}
 
 
 class StateService:
@@ -40,40 +42,60 @@ class StateService:
     def take(self, session: Session, envelope: bytes) -> tuple[Header, bytes]:
         """Save the state that an answer brings, and return the answer without it.
 
-        It is saved whether or not the answer still counts: it is how the agent is. Only its own node may say that. The event
-        that tells it and the outcome are in one entry of the journal.
+        It is saved whether or not the answer still counts: it is how the agent is. Only its own node may say that, and only of
+        the state that is saved now: what was made of an older one is refused, its delegation fails, and the node is told what
+        is saved. The event that tells a state and the outcome are in one entry of the journal.
 
         Raises:
-            MalformedFrame: it brings none.
+            MalformedFrame: it brings none, or is no outcome.
         """
         try:
             said, answer = split_state(envelope)
-            state = SavedState(said.number, said.version, said.data, session.owner)
         except InvalidEnvelope as error:
             raise MalformedFrame(str(error), envelope) from None
-        header = read_header(answer)
-        name = name_of(header.source)
-        agent = self._state.registry.get(header.source)
-        known = self._state.agent_states.get(name)
+        header, state = read_header(answer), self._state
+        if header.status in INTERIM:
+            raise MalformedFrame("A state comes with an outcome, and this is none.", envelope)
+        name, agent, entry = (
+            name_of(header.source),
+            state.registry.get(header.source),
+            state.ledger.get(header.request_id),
+        )
         if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # another instance's
-        if known is not None and known.number >= state.number:
-            return header, answer  # it came before
-        session.input.spend(1 + (len(state.data) >> ANSWER_SHIFT))
-        if len(state.data) > MOST_STATE or not self._state.agent_states.has_room(name, state):
-            return self._refused(header)
-        self._state.agent_states.put(name, state)
-        self._state.event(
-            "agent_state", agent=name, number=state.number, version=state.version, state=state.data, owner=state.owner
+        known, code = state.agent_states.get(name), ""
+        kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.owner or session.node)
+        session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
+        if known is not None and (known.number, known.instance) != (said.base, said.origin):
+            if (
+                entry is None
+                or entry.agent is not agent
+                or entry.attempt != header.attempt
+                or entry.state is State.QUEUED
+            ):
+                return header, answer  # it came before
+            code = "state_stale"
+        elif len(said.data) > MOST_STATE or not state.agent_states.has_room(name, kept):
+            code = "state_full"
+        if code:
+            return self._refused(session, header, code, known)
+        state.agent_states.put(name, kept)
+        state.event(
+            "agent_state", agent=name, number=kept.number, instance=kept.instance, version=kept.version, state=kept.data,
+            owner=kept.owner,
         )  # fmt: skip
         return header, answer
 
-    def _refused(self, header: Header) -> tuple[Header, bytes]:
-        """What an answer becomes whose state cannot be saved."""
+    def _refused(self, session: Session, header: Header, code: str, known: KeptState | None) -> tuple[Header, bytes]:
+        """What an answer becomes whose state is not saved; the node is told what is saved of its agent."""
         name = name_of(header.source)
+        body = None if known is None else SavedState(known.number, known.instance, known.version, known.data).told()
+        self._state.session_table.send_aside(
+            session, pack_envelope(Kind.STATE, source=SUPERVISOR.encode(), target=header.source, body=pack({"saved": body}))
+        )  # fmt: skip
         response = Response(
             request_id=to_text(header.request_id), status=Status.FAILED_EXECUTION, from_agent=name, attempt=header.attempt,
-            error=ErrorInfo(code="state_full", message=_FULL.format(name)), timestamp=self._state.wall,
+            error=ErrorInfo(code=code, message=_REFUSED[code].format(name)), timestamp=self._state.wall,
         )  # fmt: skip
         envelope = pack_response(response, capability=header.capability, target=header.source)
         return read_header(envelope), envelope
@@ -92,23 +114,34 @@ class StateService:
             )
         known = self._state.agent_states.get(name)
         return Payload.of(
-            None if known is None else {"number": known.number, "version": known.version, "state": known.data}
+            None if known is None else SavedState(known.number, known.instance, known.version, known.data).told()
         )
 
     def forget(self, _entry: Entry, params: dict[str, Any]) -> Payload:
-        """Do `ether.forget-state` of `agent`, which is not on the bus; `forgotten` is whether it had one.
+        """Do `ether.forget-state` of `agent`, which the registry does not have; `forgotten` is whether it had one.
 
         Raises:
             InvalidEnvelope: no agent is named, or it is on the bus.
         """
         name = _agent(params)
         agent = self._state.registry.get(name.encode())
-        if agent is not None and agent.condition is not Condition.DOWN:
-            raise InvalidEnvelope(f"{name} is {agent.condition.value}: stop it before its state is forgotten.")
+        if agent is not None:
+            what = "its node may come back" if agent.condition is Condition.DOWN else "stop it"
+            raise InvalidEnvelope(f"{name} is {agent.condition.value}: {what} before its state is forgotten.")
         is_forgotten = self._state.agent_states.discard(name)
         if is_forgotten:
             self._state.event("agent_state_forgotten", agent=name)
         return Payload.of({"forgotten": is_forgotten})
+
+    def list(self, params: dict[str, Any]) -> Payload:
+        """Do `ether.states`: every agent that has saved a state, by name: `agent`, `number`, `version`, `bytes`."""
+        states = self._state.agent_states
+        after = text(params, "after")
+        rows: Iterator[tuple[Place, dict[str, Any] | None]] = (
+            (name, {"agent": name, "number": state.number, "version": state.version, "bytes": len(state.data)})
+            for name, state in states.after(after)
+        )
+        return page(rows, params)
 
 
 def _agent(params: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ether_actors.supervisor.state.agent_states import AgentStates, SavedState
+from ether_actors.supervisor.state.agent_states import AgentStates, KeptState
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.names import BUS_PREFIX
@@ -255,7 +255,9 @@ class History:
             del self.leases[body["resource"]]
 
     def _agent_state(self, body: dict[str, Any]) -> None:
-        self.states.put(body["agent"], SavedState(body["number"], body["version"], body["state"], body["owner"]))
+        self.states.put(
+            body["agent"], KeptState(body["number"], body["instance"], body["version"], body["state"], body["owner"])
+        )
 
     def _agent_state_forgotten(self, body: dict[str, Any]) -> None:
         self.states.discard(body["agent"])
@@ -322,7 +324,7 @@ class History:
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             for name, *saved in state.get("states", ()):  # an older Ether wrote none
-                history.states.put(name, SavedState(*_checked(saved, _STATE)))
+                history.states.put(name, KeptState(*_checked(saved, _STATE)))
             (history.token,) = _checked([state["token"]], _NUMBER)
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
             silences = _checked(state.get("silences", [0.0, 0.0, 0.0]), (float, float, float))
@@ -367,7 +369,7 @@ _TIME: Final = (str, float, float)
 _WORK: Final = (bytes, float, bytes, bytes, int, bool, int)
 _AGENT: Final = (str, int, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
-_STATE: Final = (int, int, bytes, str)
+_STATE: Final = (int, bytes, int, bytes, str)
 
 
 def _id_of(envelope: bytes) -> bytes:

@@ -3,56 +3,63 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MOST_STATE", "MOST_STATES", "AgentStates", "SavedState"]
+from ether_broker.sorted_keys import SortedKeys
+
+__all__ = ["MOST_STATE", "MOST_STATES", "AgentStates", "KeptState"]
 
 MOST_STATE: Final = 64 << 10
 """Bytes of the state of one agent."""
 MOST_STATES: Final = 64 << 20
-"""Bytes of all of them, with `_RECORD` for each; the nodes of one key may have half of it."""
+"""Bytes of all of them, with `_RECORD` for each; the nodes of one key, or a node without one, may have half of it."""
 _RECORD: Final = 256
 """Bytes beside the state that each one counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class SavedState:
-    """The state of an agent as it was saved last."""
+class KeptState:
+    """The state of an agent as the broker keeps it."""
 
     number: int
     """Rises with each that the agent saves."""
+    instance: bytes
+    """Of the agent, that saved it."""
     version: int
     """Of the agent's class that saved it."""
     data: bytes
     """Packed."""
     owner: str = ""
-    """The key of the node that saved it; empty without keys."""
+    """The key of the node that saved it; without keys the node."""
 
 
 class AgentStates:
     """The saved states of all agents, bounded in bytes. None is forgotten unless somebody asks for that."""
 
     def __init__(self) -> None:
-        self._states: dict[str, SavedState] = {}
+        self._states: dict[str, KeptState] = {}
+        self._names: SortedKeys[str] = SortedKeys()
         self._bytes = 0
         self._of_owner: Counter[str] = Counter()
 
-    def get(self, agent: str) -> SavedState | None:
+    def get(self, agent: str) -> KeptState | None:
         """What that agent has saved."""
         return self._states.get(agent)
 
-    def has_room(self, agent: str, state: SavedState) -> bool:
+    def has_room(self, agent: str, state: KeptState) -> bool:
         """Whether a state fits in, in the place of the one before it."""
         known = self._states.get(agent)
         more = len(state.data) - len(known.data) if known is not None else len(state.data) + _RECORD
         own = self._of_owner[state.owner] + (more if known is not None and known.owner == state.owner else _size(state))
         return self._bytes + more <= MOST_STATES and (not state.owner or own <= MOST_STATES >> 1)
 
-    def put(self, agent: str, state: SavedState) -> None:
+    def put(self, agent: str, state: KeptState) -> None:
         """Keep a state, in the place of the one before it."""
         self.discard(agent)
         self._states[agent] = state
+        self._names.add(agent)
         self._bytes += _size(state)
         self._of_owner[state.owner] += _size(state)
 
@@ -61,16 +68,25 @@ class AgentStates:
         known = self._states.pop(agent, None)
         if known is None:
             return False
+        self._names.remove(agent)
         self._bytes -= _size(known)
         self._of_owner[known.owner] -= _size(known)
         if not self._of_owner[known.owner]:
             del self._of_owner[known.owner]
         return True
 
+    def after(self, agent: str | None) -> Iterator[tuple[str, KeptState]]:
+        """Those of the agents whose names are above one, in order; all of them after None."""
+        for name in self._names.after(agent):
+            yield name, self._states[name]
+
     def pack(self) -> list[list[object]]:
         """All of them, for a checkpoint."""
-        return [[name, state.number, state.version, state.data, state.owner] for name, state in self._states.items()]
+        return [
+            [name, state.number, state.instance, state.version, state.data, state.owner]
+            for name, state in self._states.items()
+        ]
 
 
-def _size(state: SavedState) -> int:
+def _size(state: KeptState) -> int:
     return len(state.data) + _RECORD
