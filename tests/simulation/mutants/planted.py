@@ -205,6 +205,6 @@ PLANTED: Final = (
     ),
     _mutant("events are handled again", "at most once", (Manifest, "subscription", _event_again), 258, "events node"),
     _mutant("states only of the registered", "state", (StateService, "take", _only_the_registered), 177, "states"),
-    _mutant("older states overwrite", "state", (StateService, "take", _no_comparison), 0, "states"),
+    _mutant("older states overwrite", "state", (StateService, "take", _no_comparison), 14, "states"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )
