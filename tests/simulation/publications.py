@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.payload import unpack
@@ -109,9 +110,19 @@ class Publications:
     def stepped(self) -> None:
         """Judge who was not given an event in this step: an agent that drains says so to the end of the step."""
         for agent, request_id in sorted(self._missed):
-            if agent not in self._doubtful:
+            if agent not in self._doubtful and not self._is_over(agent):
                 self._fail("none lost", f"{agent!r} subscribes and was not given event {request_id.hex()}")
         self._missed.clear()
+
+    def _is_over(self, agent: bytes) -> bool:
+        """Whether the time of an agent that is down has ended; nobody has said yet that it is forgotten."""
+        supervisor = self._world.broker.supervisor
+        assert supervisor is not None
+        known = supervisor.state.registry.get(agent)
+        remembered = supervisor._membership.departures.remembered
+        return (
+            known is not None and known.condition is Condition.DOWN and remembered.until(known) <= supervisor.state.now
+        )
 
     def event(self, event: Mapping[str, Any]) -> None:
         """See who is there."""

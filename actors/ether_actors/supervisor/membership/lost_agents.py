@@ -57,9 +57,11 @@ class LostAgents:
             pass
 
     def until(self, agent: Registration) -> float:
-        """When the time of an agent that is down ends; long ago for one that is not kept."""
+        """When the time of an agent that is down ends; of one whose work is still being ruled on, it has not begun."""
         place = self._places.get(agent.name)
-        return self._at_work.get(agent, 0.0) if place is None else float(_AT.unpack_from(place)[0])
+        if place is None:
+            return self._at_work.get(agent, self._state.now + _KEEP)
+        return float(_AT.unpack_from(place)[0])
 
     def given(self, agent: Registration) -> None:
         """Note that an agent that is down was given an event: it is not forgotten before that has ended."""
