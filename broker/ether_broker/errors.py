@@ -17,6 +17,7 @@ EtherError
 │   ├── InvalidKey             a key, or a file or folder of keys, that cannot be used
 │   ├── InsecureEndpoint       an address that other machines reach, without keys
 │   └── MissingExtra           an optional dependency is not installed
+├── InvalidState               the state of an agent cannot be saved, or read
 ├── Closed                     you closed it: runtime, handle, mailbox, observer
 ├── Unavailable                the world broke it; trying again may help
 │   ├── BrokerUnavailable      nobody answers at the broker's address
@@ -86,6 +87,7 @@ __all__ = [
     "InvalidKey",
     "InvalidManifest",
     "InvalidSpec",
+    "InvalidState",
     "JournalCorrupt",
     "JournalFull",
     "JournalLocked",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 from ether_broker.mailbox_limits import Limits
+from ether_broker.priority_queue import PriorityQueue
 
 __all__ = ["Letter", "Mailbox", "Offer"]
 
@@ -17,6 +17,8 @@ class Letter(Protocol):
 
     size: int
     is_over: bool
+    priority: int
+    """As of `PriorityQueue`."""
 
 
 _L = TypeVar("_L", bound=Letter)
@@ -37,7 +39,7 @@ _SEND, _QUEUED, _FULL = Offer  # a member of an Enum costs a look-up each time t
 
 
 class Mailbox(Generic[_L]):
-    """The queue of an agent's delegations at the broker, first in, first out, bounded in count and in bytes.
+    """The queue of an agent's delegations at the broker, bounded in count and in bytes; each priority is first in, first out.
 
     A letter leaves when the agent's node has credit for it, or when it ends.
 
@@ -60,7 +62,7 @@ class Mailbox(Generic[_L]):
     def __init__(self, limits: Limits) -> None:
         self.limits: Limits = limits
         self.in_flight = 0
-        self._waiting: OrderedDict[_L, None] = OrderedDict()
+        self._waiting: PriorityQueue[_L] = PriorityQueue()
         self.waiting_count = 0
         self.waiting_bytes = 0
         self.is_open = True
@@ -81,24 +83,23 @@ class Mailbox(Generic[_L]):
             return _SEND
         if self.waiting_count >= limits.mailbox_count or self.waiting_bytes + letter.size > limits.mailbox_bytes:
             return _FULL
-        self._waiting[letter] = None
+        self._waiting.append(letter, letter.priority)
         self._count(letter, 1)
         return _QUEUED
 
     def put_back(self, letter: _L) -> None:
         """Place a letter that was accepted before at the front, whatever the bounds: it is not refused now."""
-        self._waiting[letter] = None
-        self._waiting.move_to_end(letter, last=False)
+        self._waiting.put_back(letter, letter.priority)
         self._count(letter, 1)
 
     def restore(self, letter: _L) -> None:
         """Place a letter that was accepted before at the end, whatever the bounds: its broker was restarted."""
-        self._waiting[letter] = None
+        self._waiting.append(letter, letter.priority)
         self._count(letter, 1)
 
     def forget(self, letter: _L) -> None:
         """Make room for another: the letter waits here and has ended, or was taken and goes elsewhere."""
-        self._waiting.pop(letter, None)
+        self._waiting.discard(letter, letter.priority)
         self._count(letter, -1)
 
     def _count(self, letter: _L, more: int) -> None:
@@ -122,9 +123,11 @@ class Mailbox(Generic[_L]):
 
     def next(self) -> _L | None:
         """The next letter to send, its credit taken; None when there is none or no credit."""
-        if not self.is_open or self.in_flight >= self.limits.window or not self._waiting:
+        if not self.is_open or self.in_flight >= self.limits.window:
             return None
-        letter, _ = self._waiting.popitem(last=False)
+        letter = self._waiting.pop()
+        if letter is None:
+            return None
         self.waiting_count -= 1
         self.waiting_bytes -= letter.size
         self.in_flight += 1
@@ -156,11 +159,10 @@ class Mailbox(Generic[_L]):
 
     def take(self) -> _L | None:
         """Take the first that waits, whatever the credit; it counts as waiting until `forget`. None when there is none."""
-        return self._waiting.popitem(last=False)[0] if self._waiting else None
+        return self._waiting.pop()
 
     def keep(self, letters: list[_L]) -> None:
         """Place letters that were taken at the front again, in their order, but for those that have ended meanwhile."""
         for letter in reversed(letters):
             if not letter.is_over:
-                self._waiting[letter] = None
-                self._waiting.move_to_end(letter, last=False)
+                self._waiting.put_back(letter, letter.priority)

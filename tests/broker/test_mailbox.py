@@ -19,6 +19,7 @@ class Letter:
     number: int
     size: int = 10
     is_over: bool = False
+    priority: int = 1
 
 
 def mailbox(**limits: int) -> Mailbox[Letter]:

@@ -103,7 +103,7 @@ class Auditor:
         self._history = History()
         """What a broker that is started now from all that passed would know."""
         self._waiting: dict[bytes, int] = {}
-        self._orders: dict[tuple[str, str, bool], int] = {}
+        self._orders: dict[tuple[str, str, bool, str], int] = {}
         self.taken: set[bytes] = set()
         """Request ids of what was refused to one delegator, and accepted from another."""
         self.refused: set[bytes] = set()
@@ -379,7 +379,7 @@ class Auditor:
             return  # its node held it for late and began others; by the clock of the machine's new start it is not late
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused)):
             return
-        key = (plan.source, agent, plan.is_volatile)  # between the two durabilities no order is promised
+        key = (plan.source, agent, plan.is_volatile, plan.priority)  # between these no order is promised
         if plan.order < self._orders.get(key, 0):
             self.fail("order", f"{agent} began number {plan.order} of {plan.source} after {self._orders[key]}")
         self._orders[key] = plan.order

@@ -204,12 +204,12 @@ class Life:
     def ask(self, plan: Plan) -> None:
         """Delegate from plain code."""
         params, world = pack({"plan": plan.number}), self.member.world
-        if plan.is_volatile or plan.parent or plan.falls:
+        if plan.is_volatile or plan.parent or plan.falls or plan.priority != "normal":
             delegation = Delegation(
                 request_id=self.node.resources.new_id(), from_agent=self.member.name, to_agent=plan.target,
                 capability=plan.capability, params=Payload(params), timeout=plan.timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
-                fallback=plan.falls,
+                fallback=plan.falls, priority=plan.priority,
             )  # fmt: skip
             handle = self.node.outgoing.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
         else:

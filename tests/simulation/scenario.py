@@ -10,7 +10,8 @@ from ether_broker.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = [
-    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_states",
+    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_priorities",
+    "draw_states",
     "draw_unwritten",
 ]  # fmt: skip
 
@@ -146,6 +147,8 @@ class Scenario:
     """Events that plain code publishes, about; with some, all agents subscribe."""
     has_listeners: bool = False
     """Whether some of them do nothing else."""
+    priorities: float = 0.0
+    """Chance that a delegation is not of the usual priority."""
     has_states: bool = False
     """Whether agents save what they have done."""
     quotas: dict[str, int] = field(default_factory=dict)
@@ -271,3 +274,10 @@ def draw_states(scenario: Scenario, chance: Random) -> None:
     if scenario.places == 1 and chance.random() < 0.4:
         scenario.has_states = True
         scenario.draws |= {"states"}
+
+
+def draw_priorities(scenario: Scenario, chance: Random) -> None:
+    """Add delegations of other priorities, in every fifth world; drawn apart."""
+    if chance.random() < 0.2:
+        scenario.priorities = chance.choice((0.3, 0.7))
+        scenario.draws |= {"priorities"}

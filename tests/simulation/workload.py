@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -53,6 +53,7 @@ class Plan:
     is_child: bool = False
     is_volatile: bool = False
     """Whether it does not wait for the journal."""
+    priority: Literal["low", "normal", "high"] = "normal"
     falls: bool = False
     """Whether another than the agent that it names may have it."""
     parent: bytes = b""

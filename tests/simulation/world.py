@@ -25,7 +25,16 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.member import Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
-from tests.simulation.scenario import draw, draw_events, draw_falls, draw_links, draw_more, draw_states, draw_unwritten
+from tests.simulation.scenario import (
+    draw,
+    draw_events,
+    draw_falls,
+    draw_links,
+    draw_more,
+    draw_priorities,
+    draw_states,
+    draw_unwritten,
+)
 from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
 from tests.simulation.workload import KEEN, ONCE, Plan
 
@@ -91,6 +100,8 @@ class World:
             draw_unwritten(scenario, Random(f"{seed}, unwritten"))
             draw_events(scenario, Random(f"{seed}, events"))
             draw_states(scenario, Random(f"{seed}, states"))
+            draw_priorities(scenario, Random(f"{seed}, priorities"))
+        self._priorities = Random(f"{seed}, which priorities")
         self._events = Random(f"{seed}, what events say")
         self._published = 0
         self.timeline = Timeline()
@@ -175,6 +186,8 @@ class World:
         )  # fmt: skip
         if not is_child:
             self._make_odd(plan)
+        if scenario.priorities and not is_child and self._priorities.random() < scenario.priorities:
+            plan.priority = self._priorities.choice(("low", "high"))
         self.plans.append(plan)
         return plan
 

@@ -96,8 +96,9 @@ class EventHandler:
 
     def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
         declared: _Declaration = getattr(function, _MARK)
-        self.function = function
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.function: Callable[..., Any] = function
+        self.is_async: bool = inspect.iscoroutinefunction(function)
+        self.task_name: str | None
         self.task_name, parameters = task_parameter(function, namespace)
         if len(parameters) != 1 or parameters[0].kind not in {
             inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ether_broker.errors import Closed, MailboxFull
+from ether_broker.priority_queue import LOW, NORMAL, choose
 
 __all__ = ["Inbox"]
 
@@ -28,7 +29,9 @@ class Inbox:
         places: messages that the actor handles at a time.
     """
 
-    __slots__ = ("_busy", "_closed", "_idle", "_lock", "_scheduled", "limit", "messages", "places", "schedule")
+    __slots__ = (
+        "_busy", "_closed", "_credit", "_idle", "_lock", "_rare", "_scheduled", "limit", "messages", "places", "schedule",
+    )  # fmt: skip
 
     def __init__(self, limit: int = 10_000, places: int = 1) -> None:
         self.limit: int = limit
@@ -38,21 +41,25 @@ class Inbox:
         self._lock = threading.Lock()
         self.messages: deque[Any] | None = None
         """What waits, the oldest first; an idle agent has no deque: it would be a sixth of its memory."""
+        self._rare: tuple[deque[Any], deque[Any]] | None = None
+        """What waits of high and of low priority; None until there is such."""
+        self._credit: list[int] | None = None
         self._busy = 0
         self._scheduled = 0
         self._closed = False
         self._idle: threading.Event | None = None
 
     def __len__(self) -> int:
-        return len(self.messages or ())
+        waiting = len(self.messages or ())
+        return waiting if self._rare is None else waiting + len(self._rare[0]) + len(self._rare[1])
 
     @property
     def busy(self) -> int:
         """Messages being handled."""
         return self._busy
 
-    def put(self, message: Any, /) -> None:
-        """Add a message at the end.
+    def put(self, message: Any, /, priority: int = NORMAL) -> None:
+        """Add a message at the end of its priority, as of `PriorityQueue`.
 
         Raises:
             Closed: the actor has stopped.
@@ -64,10 +71,10 @@ class Inbox:
                 raise Closed(msg)
             if self.messages is None:
                 self.messages = deque()
-            elif len(self.messages) >= self.limit:
+            elif (len(self.messages) if self._rare is None else len(self)) >= self.limit:
                 msg = f"{self.limit:,} messages wait in the inbox; the message was not taken."
                 raise MailboxFull(msg)
-            self.messages.append(message)
+            (self.messages if priority == NORMAL else self._class(priority)).append(message)
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
@@ -77,6 +84,31 @@ class Inbox:
             with self._lock:
                 self._scheduled -= 1
             raise
+
+    def _class(self, priority: int) -> deque[Any]:
+        if self._rare is None:
+            self._rare, self._credit = (deque(), deque()), [0, 0, 0]
+        return self._rare[priority == LOW]
+
+    def _next(self, wanted: Callable[[Any], bool] | None) -> Any | None:
+        """Take out what is next of those that wait in several classes, each of which has its share; None if none is wanted."""
+        assert self._rare is not None
+        assert self._credit is not None
+        classes = self._rare[0], self.messages or deque(), self._rare[1]
+        places = [
+            -1
+            if not items
+            else 0
+            if wanted is None
+            else next((at for at, item in enumerate(items) if wanted(item)), -1)
+            for items in classes
+        ]
+        chosen = choose(self._credit, [place >= 0 for place in places])
+        if chosen < 0:
+            return None
+        message = classes[chosen][places[chosen]]
+        del classes[chosen][places[chosen]]
+        return message
 
     def _ask_for_turn(self, schedule: Callable[[], None]) -> None:
         """Ask for a turn; if that raises, as a RecursionError of whoever puts a message in may, another message asks again."""
@@ -116,7 +148,11 @@ class Inbox:
             self._scheduled -= begins
             self._busy -= frees
             messages = self.messages
-            if messages and self.schedule is not None and self._busy < self.places:
+            if self._rare is not None and self.schedule is not None and self._busy < self.places:
+                if (message := self._next(wanted)) is not None:
+                    self._busy += 1
+                    return message
+            elif messages and self.schedule is not None and self._busy < self.places:
                 index = 0 if wanted is None else next((at for at, item in enumerate(messages) if wanted(item)), -1)
                 if index >= 0:
                     message = messages[index]
@@ -156,15 +192,25 @@ class Inbox:
         """Take nothing more, and return what was never handled, oldest first."""
         with self._lock:
             self._closed = True
-            left, self.messages = self.messages, None
-            return list(left or ())
+            left = [
+                *(self._rare[0] if self._rare else ()),
+                *(self.messages or ()),
+                *(self._rare[1] if self._rare else ()),
+            ]
+            self.messages = self._rare = None
+            return left
 
     def drain(self, keep: Callable[[Any], bool]) -> list[Any]:
         """Take out the waiting messages that `keep` does not want, oldest first."""
         with self._lock:
-            out = [message for message in self.messages or () if not keep(message)]
-            if out:
-                self.messages = deque(message for message in self.messages or () if keep(message))
+            out: list[Any] = []
+            for items in (self.messages, *(self._rare or ())):
+                some = [message for message in items or () if not keep(message)]
+                if items is not None and some:
+                    kept = [message for message in items if keep(message)]
+                    items.clear()
+                    items.extend(kept)
+                out += some
             return out
 
     def get(self) -> Any:

@@ -41,7 +41,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, EtherError
 from ether_broker.wire.codec import plain_params
-from ether_broker.wire.frame import Header
+from ether_broker.wire.frame import Flag, Header, priority_of
 from ether_broker.wire.saved_state import SavedState
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ __all__ = ["BrokerOffset", "Cell", "CellServices"]
 logger = logging.getLogger("ether.agent")
 
 _ANY: Final = ANY.encode()
+_PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 TURN: Final = 32
 """Messages that an agent handles before it lets others have the thread."""
 _RETRY_AFTER: Final = 1.0
@@ -270,7 +271,10 @@ class Cell:
         work = Work(header, envelope)
         self.works[header.request_id] = work
         try:
-            self.inbox.put(work)
+            if header.flags & _PRIORITY:
+                self.inbox.put(work, priority_of(header.flags))
+            else:
+                self.inbox.put(work)
         except EtherError:
             del self.works[header.request_id]
             raise

@@ -59,7 +59,7 @@ _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
-_DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH)
+_DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH | Flag.HIGH | Flag.LOW)
 """What a delegator may set; the others only the broker says."""
 
 

@@ -61,8 +61,8 @@ def recover(
     nodes: dict[bytes, Session] = {}
     kept, leaving = _restore_agents(state, nodes, history)
     works: dict[bytes, list[Entry]] = {}
-    turns: Counter[bytes] = Counter()
-    """How many of each agent's delegations, from the oldest on, were never reassigned."""
+    turns: Counter[tuple[bytes, int]] = Counter()
+    """How many of each agent's delegations of a priority, from the oldest on, were never reassigned."""
     questions: list[Entry] = []
     gone = Session("", b"", state.now, lost=_RESTARTED)
     history.ended.restarted()
@@ -166,18 +166,19 @@ def _restore_work(
     return entry
 
 
-def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[bytes], window: int) -> None:
+def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[tuple[bytes, int]], window: int) -> None:
     """Put an entry where it was: with its node, if it may have been sent there; else into the mailbox.
 
-    A mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is behind the first
-    `window` of those, was not sent; unless it is volatile, and left before the end that gave it its credit was in the journal.
-    The window is the largest of the brokers that may have sent it.
+    Each priority of a mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is
+    behind the first `window` of those of its priority, was not sent; unless it is volatile, and left before the end that gave
+    it its credit was in the journal. The window is the largest of the brokers that may have sent it.
     """
     ledger.open(entry)
     mailbox = entry.agent.mailbox
+    turn = entry.agent.name, entry.priority
     if not accepted.agent:
-        turns[entry.agent.name] += 1
-    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[entry.agent.name] <= max(window, accepted.window)
+        turns[turn] += 1
+    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[turn] <= max(window, accepted.window)
     if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return

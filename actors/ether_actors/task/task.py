@@ -296,7 +296,7 @@ class Task:
                 "timeout": max(1e-6, min(left, left if timeout is None else timeout)) if self.deadline is not None else timeout,
                 "budget": given, "timestamp": services.wall(), "workflow": parent.workflow,
                 "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,
-                **fields,
+                "priority": parent.priority, **fields,
                 "parent": self.request_id, "permissions": self._permissions(fields.get("permissions", {})),
             })  # fmt: skip
             handle = services.delegate(delegation, deadline)

@@ -164,6 +164,9 @@ class Delegation(Model):
     durability: Literal["memory", "journal"] | None = None
     """`memory` waits for no journal: it is faster and may be lost with the broker. None is as the bus has it; what the bus
     does not have cannot be asked of it."""
+    priority: Literal["low", "normal", "high"] = "normal"
+    """Which of the delegations that wait for one agent go first; see `PriorityQueue`. A sub-delegation has its parent's unless
+    it says another."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1
     """1 for the first run; rises when an idempotent capability is redelivered (G3)."""
     timestamp: float | None = None

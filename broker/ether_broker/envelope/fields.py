@@ -39,6 +39,7 @@ class DelegationFields(TypedDict, total=False):
     conversation: str | None
     traceparent: str | None
     durability: Literal["memory", "journal"] | None
+    priority: Literal["low", "normal", "high"]
     external_id: str | None
     extensions: Mapping[str, Any]
 

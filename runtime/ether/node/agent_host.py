@@ -52,7 +52,7 @@ class NotStarted(Exception):
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
-        self.error = error
+        self.error: BaseException = error
 
 
 class AgentHost:

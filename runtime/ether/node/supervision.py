@@ -51,7 +51,7 @@ class AgentSupervision:
         self.restarting: Callable[[Cell, str], None] = agent_host.restarting
         self.ends_process: set[str] = set()
         """Trees that end this process when they give up; it is started again, so that its agents are down, and not gone."""
-        self.is_process_ending = False
+        self.is_process_ending: bool = False
         """Whether one of them gave up."""
         self.trees: dict[str, SupervisorSpec] = {}
         """{agent: what its tree is like}, of the agents that were started alone and are not restarted by the defaults."""
@@ -162,7 +162,8 @@ class AgentSupervision:
 
     def escalated(self, runner: SupervisionRunner, reason: str) -> None:
         """Take note that a tree gave up."""
-        self.is_process_ending |= runner.spec.id in self.ends_process
+        if runner.spec.id in self.ends_process:
+            self.is_process_ending = True
         self._forget(runner)
         self.on_escalation(runner.spec.id, reason)
 

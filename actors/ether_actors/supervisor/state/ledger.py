@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.state.numbered import SPARE, following
 from ether_actors.supervisor.state.timing_wheel import TimingWheel
-from ether_broker.wire.frame import Flag
+from ether_broker.priority_queue import NORMAL
+from ether_broker.wire.frame import Flag, priority_of
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
@@ -35,6 +36,7 @@ class State(IntEnum):
 
 _QUEUED, _SENT, _RUNNING, _ENDED = State
 _VOLATILE: Final = int(Flag.VOLATILE)
+_PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 _ALLOWED: Final = (
     (_SENT, _ENDED),
     (_RUNNING, _ENDED, _QUEUED),
@@ -52,8 +54,8 @@ class Entry:
 
     __slots__ = (
         "agent", "asking_session", "attempt", "capability", "chain_length", "children", "deadline", "envelope", "holds_credit",
-        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "progress", "request_id", "returns", "size",
-        "slot", "source", "state",
+        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "priority", "progress", "request_id", "returns",
+        "size", "slot", "source", "state",
     )  # fmt: skip
 
     request_id: bytes
@@ -68,6 +70,8 @@ class Entry:
     idempotent: bool
     pinned: bool
     """Whether nobody else may have it: the delegator named the agent, without FALLTHROUGH."""
+    priority: int
+    """As of `PriorityQueue`."""
     progress: ProgressLimiter | None
     """What it may still tell of itself, once it has told something."""
     parent: Entry | None
@@ -119,6 +123,7 @@ class Entry:
         self.state = _QUEUED
         self.holds_credit = False
         self.is_volatile = bool(header.flags & _VOLATILE)
+        self.priority = priority_of(header.flags) if header.flags & _PRIORITY else NORMAL
 
     @property
     def is_over(self) -> bool:
