@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import sys
 import typing
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
 import ormsgpack
@@ -93,58 +94,81 @@ def _has_model(hint: Any) -> bool:
 class StateKeeper:
     """The state of one agent, as it is and as it was saved last.
 
+    Handlers call `begin`, `proposed`, and then `commit` or `roll_back`, one at a time; `reset` and `forget_saved` come from any
+    thread, and count from the next handler on.
+
     Args:
         agent: whose class declares one; its `state` is set.
         model: of it.
         saved: what the bus has of it; None if it has nothing.
-        instance: an id of the agent's instance, of 16 bytes.
+        make_id: makes ids of 16 bytes.
 
     Raises:
         InvalidState: what was saved is of a newer version of the class, or does not fit.
     """
 
-    __slots__ = ("_agent", "_instance", "_is_saved", "_model", "_number", "_origin", "_packed", "_reset", "_version")
+    __slots__ = (
+        "_agent", "_broker", "_first", "_instance", "_is_saved", "_known_to", "_make_id", "_model", "_number", "_origin",
+        "_packed", "_proposed_to", "_reset", "_version",
+    )  # fmt: skip
 
     def __init__(
-        self, agent: AgentWithState, model: type[BaseModel], saved: SavedState | None, instance: bytes
+        self, agent: AgentWithState, model: type[BaseModel], saved: SavedState | None, make_id: Callable[[], bytes]
     ) -> None:  # fmt: skip
         self._agent = agent
-        self._instance = instance
         self._model = model
+        self._make_id = make_id
+        self._instance = make_id()
         self._version = agent.state_version
-        self._reset: SavedState | bool | None = False
-        """What to go on with before the next handler; False for what is there."""
-        if saved is None and not isinstance(getattr(agent, _NAME, None), model):
+        self._broker = self._proposed_to = self._known_to = 0
+        """Brokers are counted: that of the node, the one that was proposed to last, and the one that has `_number`."""
+        self._is_saved = True
+        """Whether that one has the state in this version."""
+        self._reset: tuple[SavedState | None] | None = None
+        """What to go on with before the next handler, if that is something else."""
+        if not isinstance(getattr(agent, _NAME, None), model):
             self._set(model())
-        self._begin_with(saved)
-
-    def _begin_with(self, saved: SavedState | None) -> None:
-        self._number, self._origin = (0, b"") if saved is None else (saved.number, saved.instance)
+        self._first = self._pack()
+        """What it begins with where nothing is saved."""
+        self._number, self._origin, self._packed = 0, b"", self._first
         if saved is not None:
-            self._set(self._read(saved))
-        self._packed = self._pack()
-        self._is_saved = saved is None or saved.version == self._version
+            self._begin_with(saved)
 
-    def reset(self, saved: SavedState | None) -> None:
-        """Go on with what the bus has, from the next handler on: what it was to be given was refused. From any thread."""
-        self._reset = saved
+    def _begin_with(self, saved: SavedState) -> None:
+        self._set(self._read(saved))
+        packed = self._pack()
+        self._number, self._origin, self._packed = saved.number, saved.instance, packed
+        self._known_to, self._is_saved = self._broker, saved.version == self._version
+
+    def reset(self, saved: SavedState | None, refused: bytes) -> None:
+        """Go on with what the bus has, from the next handler on: what this instance gave it was refused."""
+        if refused == self._instance:
+            self._reset = (saved,)
 
     def forget_saved(self) -> None:
-        """Have the state saved with the next outcome, whether or not it changes: its broker was lost. From any thread."""
-        self._is_saved = False
+        """Have the state saved with the next outcome, whether or not it changes: its broker was lost, and there is another."""
+        self._broker += 1
+        self._reset = None
 
     def begin(self) -> None:
         """Make ready for a handler.
 
         Raises:
-            InvalidState: as the class.
+            InvalidState: as the class; the state is what it was, and is tried again at the next call.
         """
-        if self._reset is not False:
-            saved, self._reset = self._reset, False
-            assert not isinstance(saved, bool)
-            if saved is None:
-                self._set(self._model())
+        reset = self._reset
+        if reset is None:
+            return
+        self._instance = self._make_id()  # first: what else was refused of the one before is no matter any more
+        (saved,) = reset
+        if saved is not None:
             self._begin_with(saved)
+        else:
+            self._set(self._model.model_validate(_unpack(self._first), by_name=True, by_alias=False))
+            self._number, self._origin, self._packed = 0, b"", self._first
+            self._known_to, self._is_saved = self._broker, True
+        if self._reset is reset:
+            self._reset = None
 
     def proposed(self) -> BroughtState | None:
         """The state to be saved with an outcome; None if the bus has it.
@@ -153,17 +177,20 @@ class StateKeeper:
             InvalidState: it is no state any more, cannot be packed, or is too large.
         """
         packed = self._pack()
-        if packed == self._packed and self._is_saved:
+        self._proposed_to = broker = self._broker
+        is_known, is_new = self._known_to == broker, packed != self._packed
+        if not is_new and ((is_known and self._is_saved) or (not self._number and packed == self._first)):
             return None
-        if packed != self._packed:
+        if is_new:
             self._check_read_back(packed)
-        return BroughtState(self._number, self._origin, self._instance, self._version, packed)
+        base, origin = (self._number, self._origin) if is_known else (0, b"")
+        return BroughtState(base, origin, self._instance, self._version, packed)
 
     def commit(self, proposed: BroughtState | None) -> None:
         """Note that what was proposed is on its way."""
         if proposed is not None:
-            self._number, self._origin = proposed.base + 1, self._instance
-            self._packed, self._is_saved = proposed.data, True
+            self._number, self._origin, self._packed = proposed.base + 1, self._instance, proposed.data
+            self._known_to, self._is_saved = self._proposed_to, True
 
     def roll_back(self) -> None:
         """Make the state again what it was when it was saved last: what changed it has failed."""

@@ -39,10 +39,10 @@ from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import AgentCrash, EtherError
+from ether_broker.errors import AgentCrash, EtherError, InvalidState
 from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Flag, Header, priority_of
-from ether_broker.wire.saved_state import SavedState
+from ether_broker.wire.saved_state import BroughtState, SavedState
 
 if TYPE_CHECKING:
     from ether_actors.threads.event_loop import EventLoop
@@ -160,8 +160,8 @@ class Cell:
         model = type(agent).state_model()
         if model is not None:
             try:
-                instance = to_bytes(self._services.new_id())
-                self.keeper = StateKeeper(agent, model, self._services.load_state(self.name), instance)
+                saved = self._services.load_state(self.name)
+                self.keeper = StateKeeper(agent, model, saved, lambda: to_bytes(self._services.new_id()))
             except BaseException as error:  # noqa: BLE001  as above
                 return error
         if self.inbox is None:
@@ -421,9 +421,10 @@ class Cell:
                 if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             context = Context()  # which sees what no other handler has set, and leaves the thread's own alone
+            work.keeper = self.keeper
             arguments = context.run(handler.arguments, params)
-            if self.keeper is not None:
-                self.keeper.begin()
+            if work.keeper is not None:
+                self._begin_state(work.keeper)
             task = work.task = Task(request, self.name, services, deadline)
             if handler.task_name is not None:  # as `Handler.call`
                 arguments[handler.task_name] = task
@@ -456,50 +457,61 @@ class Cell:
                 self.inbox.done()
             self._services.flush()
 
+    def _begin_state(self, keeper: StateKeeper) -> None:
+        """Make an agent's state ready for a handler.
+
+        Raises:
+            AgentCrash: it cannot be read; the next instance says so as it starts.
+        """
+        try:
+            keeper.begin()
+        except InvalidState as error:
+            raise AgentCrash(str(error)) from error
+
     def _complete(self, work: Work, task: Task, value: Any) -> None:
+        keeper: StateKeeper | None = work.keeper
+        if keeper is not None and (work.is_orphaned or keeper is not self.keeper):
+            message = f"{self.name} was restarted or stopped while it worked; what it changed of its state is undone."
+            self._finish(work, self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message))
+            return
         if not isinstance(value, Response):
             data = pack(value, where="the result", bounded=True)
-            if not task.is_bound and self.keeper is None:
+            if not task.is_bound:
+                if keeper is not None:
+                    work.state = keeper.proposed()
                 elapsed = task.close()
                 header, works = work.header, self.works
                 if works.get(header.request_id) is work:  # as `_forget`
                     del works[header.request_id]
                 more = bool(self._dispatcher.backlog() or self.inbox.messages)
-                self._services.complete(work, data, elapsed, more=more)
+                is_sent = self._services.complete(work, data, elapsed, more=more)
+                if keeper is not None:
+                    _settle(keeper, work.state, is_sent=is_sent)
                 return
             value = task.respond(data=Payload(data))
         if value.status in NOT_YOURS:
             msg = f"{self.name} returned a Response with status {value.status}, which only the bus answers."
             raise WrongResult(msg)
-        self._finish_with_state(work, value.model_copy(update={
+        response = value.model_copy(update={
             "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
             "attempt": task.attempt, "timestamp": self._services.wall(),
             "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
-        }))  # fmt: skip
-
-    def _finish_with_state(self, work: Work, response: Response) -> None:
-        """Send an outcome and the state with it, of an agent that has one: both, or neither."""
-        keeper = self.keeper
-        if keeper is None or work.is_orphaned:
-            if keeper is not None:
-                message = f"{self.name} was restarted or stopped while it worked; what it changed is undone."
-                response = self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message)
-            self._finish(work, response)
-            return
-        work.state = keeper.proposed()
-        if self._finish(work, response):
-            keeper.commit(work.state)
-        else:
-            keeper.roll_back()
+        })  # fmt: skip
+        if keeper is not None:
+            work.state = keeper.proposed()
+        is_sent = self._finish(work, response)
+        if keeper is not None:
+            _settle(keeper, work.state, is_sent=is_sent)
 
     def _fail(self, work: Work, error: BaseException) -> None:
         if work.is_place_free:
             logger.info("%s: a handler that was given up ended with %r", self.name, error)
             return
         work.state = None
-        if self.keeper is not None and not work.is_orphaned:
+        keeper = self.keeper
+        if keeper is not None and work.keeper is keeper and not work.is_orphaned:
             try:
-                self.keeper.roll_back()
+                keeper.roll_back()
             except BaseException as unread:  # noqa: BLE001  such as of its validators: the next instance says so
                 error = AgentCrash(f"The state of {self.name} cannot be undone: {unread}")
         try:
@@ -561,3 +573,11 @@ class Cell:
         if error is not None and is_crash(error):
             self._services.crashed(self, error)
         return True
+
+
+def _settle(keeper: StateKeeper, proposed: BroughtState | None, *, is_sent: bool) -> None:
+    """Note that a state went with its outcome, or that neither did."""
+    if is_sent:
+        keeper.commit(proposed)
+    else:
+        keeper.roll_back()

@@ -22,7 +22,7 @@ class Work:
 
     __slots__ = (
         "accepted_at", "cancelled", "cancelled_at", "envelope", "external_id", "header", "is_disowned", "is_orphaned",
-        "is_place_free", "runner", "state", "task",
+        "is_place_free", "keeper", "runner", "state", "task",
     )  # fmt: skip
 
     def __init__(self, header: Header, envelope: bytes) -> None:
@@ -31,6 +31,8 @@ class Work:
         self.external_id: str | None = None
         """The id that the delegator's own vocabulary has for it, once it has been read."""
         self.task: Task | None = None
+        self.keeper: Any = None
+        """What keeps the state of the agent's instance that works on it, if that has one."""
         self.state: BroughtState | None = None
         """What of its agent is to be saved with its outcome."""
         self.accepted_at: float = 0.0

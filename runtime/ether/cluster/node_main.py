@@ -29,7 +29,7 @@ from ether_actors.agent.agent import Agent
 from ether_actors.observers.observer import Observer
 from ether_actors.restarts.runner import load_class, resolve
 from ether_actors.restarts.supervisor_spec import Restart
-from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected
+from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected, WaitTimeout
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
@@ -203,7 +203,13 @@ def _start(bus: Runtime, named: NamedAgents) -> None:
         for name in named.names:
             supervision.supervise(agent.tree(name), _STARTED)
         return
-    supervision.trees.update(dict.fromkeys(named.names, agent.tree(agent.base_name)))
+    _start_batch(bus, named)
+
+
+def _start_batch(bus: Runtime, named: NamedAgents) -> None:
+    """Start agents together, each of which gets its tree when it crashes."""
+    agent = named.agent
+    bus.node.supervision.trees.update(dict.fromkeys(named.names, agent.tree(agent.base_name)))
     resolve(agent.start)
     bus.node.agent_host.start_agents(list(named.names), *_maker(agent))
 
@@ -223,41 +229,69 @@ def _start_again(bus: Runtime, named: NamedAgents, patience: float) -> Sequence[
     Raises:
         EtherError: the registry did not take them.
     """
-    names: list[str] = list(named.names)
+    names: Sequence[str] = named.names
     refused: list[BaseException] = []
-    has_ended = threading.Event()
+    lock, has_ended = threading.Lock(), threading.Event()
+    is_reported = False
 
     def start() -> None:
+        nonlocal names
         try:
-            names[:] = _start_named(bus, named)
-        except (NotStarted, InvalidSpec) as failure:
-            for name in named.names:
-                _start_alone(bus, named.agent, name, failure)
+            found = _start_or_go_on(bus, named)
         except BaseException as error:  # noqa: BLE001  it is raised by who waits
             refused.append(error)
-        finally:
-            has_ended.set()
+            found = named.names
+        with lock:
+            if not is_reported:
+                names = found
+            elif refused:
+                logger.error("%s did not start", named.names[0], exc_info=refused[0])
+            elif found != named.names:
+                logger.warning("%s started as %s, whose mailboxes are not kept", named.names[0], ", ".join(found))
+        has_ended.set()
 
     threading.Thread(target=start, name=f"ether-start-{named.names[0]}", daemon=True).start()
     if not has_ended.wait(patience):
         logger.warning("%s has not started after %g s: the node is up without it until it has", names[0], patience)
+    with lock:
+        is_reported = True
     if refused:
         raise refused[0]
     return names
 
 
+def _start_or_go_on(bus: Runtime, named: NamedAgents) -> Sequence[str]:
+    """Start agents; if one of them does not start, each alone, by its restart type.
+
+    Raises:
+        EtherError: the registry did not take them.
+    """
+    try:
+        return _start_named(bus, named)
+    except (NotStarted, InvalidSpec, WaitTimeout) as failure:
+        found: BaseException = failure
+    for name in named.names:
+        try:
+            _start_alone(bus, named.agent, name, found)
+        except EtherError:
+            logger.exception("%s did not start", name)
+    return named.names
+
+
 def _start_alone(bus: Runtime, agent: AgentSpec, name: str, failure: BaseException) -> None:
     """Start one of several that did not all start; if it is one of those that do not, go on by its restart type."""
-    error = failure.error if isinstance(failure, NotStarted) else failure
     try:
-        _start(bus, NamedAgents(replace(agent, restart=Restart.PERMANENT), (name,)))
+        _start_batch(bus, NamedAgents(agent, (name,)))
     except (NotStarted, InvalidSpec) as again:
-        error = again.error if isinstance(again, NotStarted) else again
-        if agent.restart is Restart.TEMPORARY:
-            logger.error("%s did not start, and is not started again", name, exc_info=error)  # noqa: TRY400  the agent's own
-        else:
-            bus.node.supervision.trees[name] = agent.tree(name)
-            bus.node.supervision.start_again(name, *_maker(agent), error)
+        failure = again
+    else:
+        return
+    error = failure.error if isinstance(failure, NotStarted) else failure
+    if agent.restart is Restart.TEMPORARY:
+        logger.error("%s did not start, and is not started again", name, exc_info=error)
+    else:
+        bus.node.supervision.trees[name] = agent.tree(name)
+        bus.node.supervision.start_again(name, *_maker(agent), error)
 
 
 def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:

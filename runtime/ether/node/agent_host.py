@@ -235,11 +235,11 @@ class AgentHost:
                 if work.header.deadline:
                     work.header = work.header._replace(deadline=work.header.deadline + ahead)
 
-    def reset_state(self, agent: bytes, saved: SavedState | None) -> None:
-        """Have an agent go on with what is saved of it."""
+    def reset_state(self, agent: bytes, saved: SavedState | None, refused: bytes) -> None:
+        """Have an agent go on with what is saved of it, if the refused state was of the instance that it is."""
         cell = self._cells.get(agent)
         if cell is not None and cell.keeper is not None:
-            cell.keeper.reset(saved)
+            cell.keeper.reset(saved, refused)
 
     def call_off(self) -> None:
         """Cancel everything that was asked by a broker that was lost; nothing is said of it. States are saved anew."""

@@ -222,8 +222,8 @@ class Node:
             case Kind.BYE:
                 self._session.dismissed()
             case Kind.STATE:
-                saved = read_map(envelope[header.body :], STATE).get("saved")
-                self.agent_host.reset_state(header.target, SavedState.of(saved))
+                state = read_map(envelope[header.body :], STATE)
+                self.agent_host.reset_state(header.target, SavedState.of(state["saved"]), state["refused"])
 
     # -- time ----------------------------------------------------------------------------------------------------
 

@@ -14,16 +14,20 @@ from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
-from ether_broker.envelope.status import INTERIM, Status
+from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.errors import AccessDenied, InvalidEnvelope, MalformedFrame
 from ether_broker.transport.cost import ANSWER_SHIFT
 from ether_broker.transport.session import Session
 from ether_broker.wire.codec import pack_response
-from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope, read_header
+from ether_broker.wire.frame import Flag, Header, Kind, name_of, pack_envelope, read_header
 from ether_broker.wire.saved_state import SavedState, split_state
 
 __all__ = ["StateService"]
 
+_OUTCOMES: Final = frozenset(
+    code for code, status in BY_CODE.items() if status is not Status.TIMEOUT and code not in INTERIM
+)
+"""What a specialist may say at the end."""
 _REFUSED: Final = {
     "state_full": "The work was done and the state of {} was not saved, and is undone: the bus has no room for it. Forget the "
     "states of agents that are gone (bus.states, bus.forget_state), or save less.",
@@ -56,6 +60,8 @@ class StateService:
         header, state = read_header(answer), self._state
         if header.status in INTERIM:
             raise MalformedFrame("A state comes with an outcome, and this is none.", envelope)
+        if header.status not in _OUTCOMES or header.flags & Flag.HANDED_BACK:
+            return header, answer  # which is judged as it is
         name, agent, entry = (
             name_of(header.source),
             state.registry.get(header.source),
@@ -78,7 +84,7 @@ class StateService:
         elif len(said.data) > MOST_STATE or not state.agent_states.has_room(name, kept):
             code = "state_full"
         if code:
-            return self._refused(session, header, code, known)
+            return self._refused(session, header, code, known, said.instance)
         state.agent_states.put(name, kept)
         state.event(
             "agent_state", agent=name, number=kept.number, instance=kept.instance, version=kept.version, state=kept.data,
@@ -86,13 +92,15 @@ class StateService:
         )  # fmt: skip
         return header, answer
 
-    def _refused(self, session: Session, header: Header, code: str, known: KeptState | None) -> tuple[Header, bytes]:
+    def _refused(
+        self, session: Session, header: Header, code: str, known: KeptState | None, instance: bytes
+    ) -> tuple[Header, bytes]:  # fmt: skip
         """What an answer becomes whose state is not saved; the node is told what is saved of its agent."""
         name = name_of(header.source)
-        body = None if known is None else SavedState(known.number, known.instance, known.version, known.data).told()
-        self._state.session_table.send_aside(
-            session, pack_envelope(Kind.STATE, source=SUPERVISOR.encode(), target=header.source, body=pack({"saved": body}))
-        )  # fmt: skip
+        saved = None if known is None else SavedState(known.number, known.instance, known.version, known.data).told()
+        body = pack({"saved": saved, "refused": instance})
+        told = pack_envelope(Kind.STATE, source=SUPERVISOR.encode(), target=header.source, body=body)
+        self._state.session_table.send_aside(session, told)
         response = Response(
             request_id=to_text(header.request_id), status=Status.FAILED_EXECUTION, from_agent=name, attempt=header.attempt,
             error=ErrorInfo(code=code, message=_REFUSED[code].format(name)), timestamp=self._state.wall,
