@@ -9,7 +9,7 @@ from ether_actors.supervisor.capabilities.pages import Place, page, text
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.agent_states import MOST_STATE, KeptState
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.ledger import Entry, State
+from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload, pack
@@ -62,24 +62,18 @@ class StateService:
             raise MalformedFrame("A state comes with an outcome, and this is none.", envelope)
         if header.status not in _OUTCOMES or header.flags & Flag.HANDED_BACK:
             return header, answer  # which is judged as it is
-        name, agent, entry = (
-            name_of(header.source),
-            state.registry.get(header.source),
-            state.ledger.get(header.request_id),
-        )
+        name, agent = name_of(header.source), state.registry.get(header.source)
+        entry = state.ledger.get(header.request_id)
         if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # another instance's
         known, code = state.agent_states.get(name), ""
         kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.owner or session.node)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
-        if known is not None and (known.number, known.instance) != (said.base, said.origin):
-            if (
-                entry is None
-                or entry.agent is not agent
-                or entry.attempt != header.attempt
-                or entry.state is State.QUEUED
-            ):
-                return header, answer  # it came before
+        is_newest = (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))
+        is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
+        if not is_open and (header.flags & Flag.RESENT or not is_newest):
+            return header, answer  # it came before, or is late and of an older one
+        if not is_newest:
             code = "state_stale"
         elif len(said.data) > MOST_STATE or not state.agent_states.has_room(name, kept):
             code = "state_full"
