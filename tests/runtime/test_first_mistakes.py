@@ -171,7 +171,8 @@ def test_an_agent_that_nobody_can_ask_is_warned_of(bus: TestRuntime, caplog: pyt
         assert not caplog.records
         bus.start(Forgetful)
 
-    assert [record.getMessage() for record in caplog.records] == [
-        'Forgetful declares no capability, so nobody can ask it: decorate a method with @capability("…") or '
-        '@on_event("…").'
-    ]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "Forgetful declares no capability, so nobody can ask it: decorate a method with "
+        '@capability("…") or @on_event("…").'
+    )

@@ -100,6 +100,37 @@ def test_one_that_was_made_of_another_fails_its_delegation_and_the_node_is_told(
     assert differences(bus.supervisor, bus.history) == []
 
 
+def test_where_nothing_is_saved_what_was_made_of_something_fails_its_delegation(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    number = begin(bus, desk, worker)
+    answer(worker, "w", number, state(3, b"of three"))
+    bus.step()
+
+    assert desk.outcomes()[number] is Status.FAILED_EXECUTION
+    (reset,) = worker.took(Kind.STATE)
+    assert reset.body == {"saved": None, "refused": A}
+    assert saved(bus) is None
+
+
+def test_the_state_of_an_answer_that_is_sent_again_after_it_was_refused_is_not_saved(
+    world: tuple[Bus, Peer, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, desk, worker = world
+    number = begin(bus, desk, worker)
+    with monkeypatch.context() as full:
+        full.setattr(agent_states, "MOST_STATES", 10)
+        answer(worker, "w", number, state(0, b"one"))
+        bus.step()
+    answered = pack_envelope(
+        Kind.RESPONSE, request_id=request_id(number), source=b"w", target=b"desk", capability=b"x.y",
+        status=Status.COMPLETED, flags=Flag.RESENT, body=b"\x80",
+    )  # fmt: skip
+    worker.raw(join_frame([join_state(answered, state(0, b"one"))], worker.said_session))
+    bus.step()
+
+    assert saved(bus) is None
+
+
 def test_a_state_comes_with_an_outcome(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
     number = begin(bus, desk, worker)
