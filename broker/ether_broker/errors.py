@@ -32,6 +32,7 @@ EtherError
 │   │   └── JournalLocked      another process has it
 │   ├── LeaseHeld              another delegation holds the lease
 │   ├── TooManyLeases          an agent has as many leases as it may
+│   ├── ArtifactUnavailable    the bytes of an artifact cannot be fetched now
 │   └── TooMuch                a node asks for more than one node may have
 ├── JournalCorrupt             the journal's bytes are not what was written
 ├── LeaseLost                  the lease is not yours, or not yours any more
@@ -69,6 +70,7 @@ __all__ = [
     "AddressInUse",
     "AgentCrash",
     "ArtifactMismatch",
+    "ArtifactUnavailable",
     "AuthenticationFailed",
     "BrokerUnavailable",
     "BudgetExceeded",
@@ -288,6 +290,10 @@ class LeaseHeld(Unavailable):
 
 class TooManyLeases(Unavailable):
     """An agent has as many leases, and waits for as many, as it may; or as many wait for the lease as may."""
+
+
+class ArtifactUnavailable(Unavailable):
+    """The bytes of an artifact cannot be fetched: its node is gone, stands still or has them no more; or there is no room."""
 
 
 class TooMuch(Unavailable):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ether.node.node import Node
     from ether_actors.agent.composable import ComposableAgent
     from ether_actors.restarts.supervisor_spec import SupervisorSpec
+    from ether_broker.envelope.artifact import Artifact
     from ether_broker.envelope.fields import DelegationFields
     from ether_broker.envelope.response import Response
     from ether_broker.envelope.views.suggestion import SuggestionRecord
@@ -54,6 +55,7 @@ logger: logging.Logger = logging.getLogger("ether.runtime")
 DRAIN: Final = 5.0
 """Seconds that running work has when a runtime is closed."""
 _JOIN: Final = 10.0
+_SECRET: Final = 32
 _NAMES: Final = 250
 """Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""
 _MOST_KNOWN: Final = 10_000
@@ -124,6 +126,7 @@ class Runtime:
         self._context: Context | None = None
         self._broker: EmbeddedBroker | None = None
         self._node: Node | None = None
+        self._artifact_secret: bytes | None = None
         self._known: set[tuple[str, str | None]] = set()
         """Capability and target of requests that were valid: the same few come again and again."""
 
@@ -138,6 +141,7 @@ class Runtime:
         timeout: float = _JOIN,
         keys: KeysLike | None = None,
         server_key: ServerKey | None = None,
+        artifact_secret: bytes | None = None,
     ) -> Self:
         """A runtime that joins the bus at `url` when it is opened.
 
@@ -153,11 +157,13 @@ class Runtime:
                 is then `KEYNAME/…`, which the broker allows for a key of that name.
             server_key: the broker's public key or its file, or several, of which one must be the broker's; default: the
                 one in `keys`, as on the broker's machine.
+            artifact_secret: 32 random bytes: artifacts that a runtime of this name and secret offered can still be fetched when
+                it is started again; default: other ones each time. Whoever knows it can read every file of this process.
 
         Raises:
             InvalidEndpoint: `url` is empty or no text.
             InvalidKey: `keys` or `server_key` cannot be used.
-            UsageError: a `server_key` without `keys`.
+            UsageError: a `server_key` without `keys`, or an `artifact_secret` that is not of 32 bytes.
             AuthenticationFailed: on opening; broker and node do not accept each other's keys.
             InvalidEndpoint: on opening; not an address.
             BrokerUnavailable: on opening; no broker answers there.
@@ -172,11 +178,14 @@ class Runtime:
             )
         if keys is None and server_key is not None:
             raise UsageError("A server_key goes with keys of our own: `ether keys new` makes some.")
+        if artifact_secret is not None and (type(artifact_secret) is not bytes or len(artifact_secret) != _SECRET):
+            raise UsageError(f"artifact_secret: {_SECRET} random bytes, such as secrets.token_bytes({_SECRET}).")
         credentials = None if keys is None else _credentials(keys, server_key)
         runtime = cls(name=name or _default_name(credentials), threads=threads, drain=drain)
         runtime._credentials = credentials
         runtime._url = url
         runtime._join_timeout = timeout
+        runtime._artifact_secret = artifact_secret
         return runtime
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -216,7 +225,7 @@ class Runtime:
             if link is None:
                 assert self._context is not None
                 link = make_link(url, self._context, self._credentials)
-            node = Node(self._name, link, Resources(make_clock(), pool=pool))
+            node = Node(self._name, link, Resources(make_clock(), pool=pool), self._artifact_secret)
             try:
                 node.join(self._join_timeout)
             except BaseException:
@@ -537,6 +546,19 @@ class Runtime:
         packed = Payload(pack(params, where="params", bounded=True))
         holders = [str(item["agent"]) for item in self._list("ether.capabilities", {"capability": capability})]
         return {name: self.delegate(capability, packed, to=name, **options) for name in holders}
+
+    def artifact(self, path: str | os.PathLike[str]) -> Artifact:
+        """Seal a file of this machine as it is now, so that who gets it in an envelope can open it, on other machines too.
+
+        Reads all of the file. Others read it from this runtime as long as it is open and the file is not changed. Whoever has
+        the artifact can read the file: the specialist, whoever gets it from that, and all observers.
+
+        Raises:
+            OSError: it cannot be read, or is no regular file.
+            UsageError: its name is no text that can travel.
+            Closed: the runtime is not open.
+        """
+        return self.node.artifacts.offer(path)
 
     def publish(
         self, topic: str, data: Any = None, *, timeout: float | None = None, durability: Durability | None = None

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from ether_actors.agent.schedule import schedule_of
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.manifest import Capability
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack, unpack
@@ -128,7 +129,7 @@ class Handler:
         if len(parameters) == 1:
             only = parameters[0]
             hint = hints.get(only.name, Any)
-            is_model = isinstance(hint, type) and issubclass(hint, BaseModel)
+            is_model = isinstance(hint, type) and issubclass(hint, BaseModel) and not issubclass(hint, Artifact)
             if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or hint is bytes):
                 self._field, self._whole = only.name, hint
                 self._adapter = None if hint in (Any, bytes) else TypeAdapter(hint)

@@ -6,7 +6,8 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
                      └─ Administration  `ether.*`                  │   ──► LeaseService, JournalGc
                      ResponsePolicy  responses, cancellations ◄────┤   ──► Progress, Reassignment, Delivery
                      Membership      nodes, agents, watchers ◄─────┤
-                     ObserverFeed    what observers are sent ◄─────┘
+                     ObserverFeed    what observers are sent ◄─────┤
+                     ArtifactRelay   bytes between nodes ◄─────────┘
                      all of them     ──► BrokerState: SessionTable, Registry, Ledger, DeadLetters, Tap
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from ether_actors.supervisor.artifact_relay import ArtifactRelay
 from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.capabilities.event_service import EventService
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
@@ -156,7 +158,10 @@ class Supervisor:
         self._progress = Progress(self.state, delivery)
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
-        self._membership = Membership(self.state, delivery, reassignment, self._replay, to_text(make_id()))
+        relay = ArtifactRelay(self.state)
+        self._membership = Membership(
+            self.state, delivery, reassignment, self._replay, to_text(make_id()), on_lost=relay.lost
+        )  # fmt: skip
         state_service.may_speak_for = self._membership.may_speak_for
         lost_agents = self._membership.departures.remembered
         event_service.on_given_while_down, event_service.down_until = lost_agents.given, lost_agents.until
@@ -170,6 +175,8 @@ class Supervisor:
             Kind.RESPONSE: self._responses.response,
             Kind.CANCEL: self._responses.cancel,
             Kind.TAP_ACK: self._observer_feed.acknowledge,
+            Kind.FETCH: relay.fetch,
+            Kind.CHUNK: relay.chunk,
         }
         """What takes an envelope of a kind that is charged by its kind alone."""
         membership = self._membership

@@ -15,6 +15,7 @@ from ether_actors.task.lease import Lease, resource_of
 from ether_actors.task.mapped import WINDOW, Mapped, check_each
 from ether_actors.task.permissions import narrowed
 from ether_actors.task.retry import DelegateOptions, Retry, check_retry
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import Response
@@ -58,6 +59,12 @@ class TaskServices(Protocol):
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
+
+    def offer(self, path: str | os.PathLike[str]) -> Artifact:
+        """Seal a file of this machine, and let others fetch it."""
+
+    def sign(self, artifact: Artifact) -> Artifact:
+        """Let others fetch a file that is sealed."""
 
     def monotonic(self) -> float:
         """The node's clock in seconds."""
@@ -372,6 +379,29 @@ class Task:
             self._check_permission("can_modify_files", f"write {path!r}")
             return Lease(self, *resource_of(path), wait)
         return Lease(self, str(resource), None, wait)
+
+    def artifact(self, path: str | os.PathLike[str]) -> Artifact:
+        """Seal a file of this machine as it is now, so that who gets it in an envelope can open it, on other machines too.
+
+        Reads all of the file. Others read it from this node as long as the node is on the bus and the file is not changed.
+        Whoever has the artifact can read the file: its delegator, whoever gets it from that, and all observers.
+
+        Off the bus (Agent.execute) nobody can fetch it.
+
+        Args:
+            path: of the file; a relative one starts at this process's working directory.
+
+        Raises:
+            OSError: it cannot be read, or is no regular file.
+            UsageError: its name is no text that can travel.
+            Closed: the handler has returned.
+        """
+        services = self._open_services("artifact")
+        return Artifact.of(os.path.realpath(path)) if services is None else services.offer(path)
+
+    def sign(self, artifact: Artifact) -> Artifact:
+        """Let others fetch a file of this machine that is sealed, as `artifact`."""
+        return artifact if self._services is None else self._services.sign(artifact)
 
     def ask_bus(self, capability: str, params: dict[str, Any], timeout: float | None) -> Handle:
         """Delegate to the bus itself for this task: costs nothing of its budget.

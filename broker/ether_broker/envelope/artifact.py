@@ -1,4 +1,8 @@
-"""Artifacts: files that a specialist made, sealed by their digest, so that whoever takes them in can tell a change (G5)."""
+"""Artifacts: files that a specialist made, sealed by their digest, so that whoever takes them in can tell a change (G5).
+
+artifact.open ─┬─► the file on this machine, if it is what was sealed
+               └─► else a Fetcher of this process ── FETCH, CHUNK ──► the node that offered it
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,67 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, BinaryIO, Final, Protocol, Self
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from ether_broker.envelope.model import Model
-from ether_broker.errors import ArtifactMismatch
+from ether_broker.envelope.model import AgentName, Model
+from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 
-__all__ = ["Artifact"]
+__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "Fetcher", "NodeAbsent"]
 
 _CHUNK: Final = 1 << 20
+MOST_FETCHED: Final = 4 << 30
+"""Bytes of an artifact that are fetched from another machine, unless more are asked for (4 GiB)."""
+PATIENCE: Final = 30.0
+"""Seconds that may pass without a byte while an artifact is fetched."""
+_PAUSE: Final = 0.2
+"""Seconds between two questions for a node that is not on the bus."""
+_ABSENCE: Final = 10.0
+"""Seconds in which such a node may come back."""
+_IN_LOOP: Final = (
+    "This thread runs an event loop, which would stand still while the file is read or fetched: "
+    "`await asyncio.to_thread(artifact.open)` does it in another."
+)
+
+
+class ArtifactSource(Model):
+    """The node that has an artifact's bytes, with the key by which it knows that it offered them."""
+
+    node: AgentName
+    key: str
+
+
+class Fetcher(Protocol):
+    """The interface of a node of this process, which can ask others for the bytes of artifacts."""
+
+    def fetch(self, artifact: Artifact, write: Callable[[bytes], object], patience: float) -> None:
+        """Give all bytes of an artifact to `write`, in order; nobody has compared them with its digest.
+
+        Raises:
+            ArtifactMismatch: its node has another file by now.
+            ArtifactUnavailable: its node does not give them, or nothing came for `patience` seconds.
+            NodeAbsent: its node is not on this bus, or not now; nothing was written.
+            UsageError: this thread must not wait.
+        """
+
+    def pause(self, seconds: float) -> None:
+        """Let some time pass in a thread that may wait."""
+
+
+class NodeAbsent(ArtifactUnavailable):
+    """The node that has the artifact is on no bus that can be asked."""
+
+    code = ArtifactUnavailable.code
+
+
+FETCHERS: Final[WeakKeyDictionary[Fetcher, None]] = WeakKeyDictionary()
+"""The open nodes of this process."""
 
 
 class Artifact(Model):
@@ -38,6 +90,8 @@ class Artifact(Model):
     sha256: str | None = None
     size: Annotated[int, Field(ge=0)] | None = None
     """Bytes."""
+    source: ArtifactSource | None = None
+    """Where other machines fetch it from: of one that `task.artifact`, `bus.artifact` or `lease.write` made."""
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Self:
@@ -59,62 +113,185 @@ class Artifact(Model):
         except (OSError, ValueError):  # such as a URL, or a name that no file can have
             return self
 
-    def verify(self, root: str | os.PathLike[str] = "") -> Self:
-        """Check that the file is still what was sealed, and return itself.
+    def open(
+        self, root: str | os.PathLike[str] = "", *, max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
+    ) -> BinaryIO:  # fmt: skip
+        """Open it for reading: a binary file with just the sealed bytes, which the caller closes.
 
-        Says how the file was when it was read, not how it is later: to use what was checked, take `read` or `copy_to`.
+        On a machine that has the file it is that file, as it was when it was checked: a writer that changes it in place later
+        is not noticed. On another it is a temporary file of this process that disappears when it is closed.
+
+        Args:
+            root: as `verify`.
+            max_bytes: bytes that are fetched at most; the file of this machine may have any size.
+            patience: seconds that may pass without a byte while it is fetched.
+
+        Raises:
+            ArtifactMismatch: it was changed, is not there or was never sealed, and nobody offers it to other machines; or the
+                node that does so sent other bytes than those that were sealed.
+            ArtifactUnavailable: it is not here, and could not be fetched: nothing came for `patience` seconds, its node was not
+                on the bus for 10, there is no room here, or it is too large.
+            Closed: the runtime that fetched it was closed meanwhile.
+            UsageError: this thread runs an event loop, or a callback of a handle.
+        """
+        try:
+            return self._open_checked(root)
+        except ArtifactMismatch as error:
+            return self._fetch_copy(error, max_bytes, patience)
+
+    def _fetch_copy(self, here: ArtifactMismatch, max_bytes: int, patience: float) -> BinaryIO:
+        import tempfile
+
+        copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+        try:
+            self._fetch(copy.write, here, max_bytes, patience)
+            copy.seek(0)
+        except OSError as error:
+            with contextlib.suppress(OSError):  # which writes what is left in its buffer
+                copy.close()
+            raise ArtifactUnavailable(f"{self.path} cannot be kept here: {error.strerror or error}.") from error
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def _open_checked(self, root: str | os.PathLike[str]) -> BinaryIO:
+        file = self._open_here(root)
+        try:
+            self._compare(*_digest(file))
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def verify(self, root: str | os.PathLike[str] = "") -> Self:
+        """Check that the file is still what was sealed, and return itself; as `open`, with its defaults.
+
+        Says how the file was when it was read, not how it is later: to use what was checked, take `open`, `read` or `copy_to`.
 
         Args:
             root: where a relative path begins; default: the working directory of this process.
 
         Raises:
             ArtifactMismatch: it was changed, is not there, or was never sealed.
+            ArtifactUnavailable, UsageError: as `open`.
         """
-        with self._checked(root) as file:
-            self._compare(*_digest(file))
+        self._pour(root, lambda _data: None, lambda: None, MOST_FETCHED, PATIENCE)
         return self
 
-    def read(self, root: str | os.PathLike[str] = "") -> bytes:
-        """The file's bytes, which are those that were sealed; arguments and errors as `verify`."""
-        with self._checked(root) as file:
-            data = file.read()
-        self._compare(hashlib.sha256(data).hexdigest(), len(data))
-        return data
+    def read(
+        self, root: str | os.PathLike[str] = "", *, max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
+    ) -> bytes:  # fmt: skip
+        """The file's bytes, which are those that were sealed; arguments and errors as `open`."""
+        data = bytearray()
+        self._pour(root, data.extend, data.clear, max_bytes, patience)
+        return bytes(data)
 
-    def copy_to(self, target: str | os.PathLike[str], root: str | os.PathLike[str] = "") -> Path:
+    def copy_to(
+        self, target: str | os.PathLike[str], root: str | os.PathLike[str] = "", *, max_bytes: int = MOST_FETCHED,
+        patience: float = PATIENCE,
+    ) -> Path:  # fmt: skip
         """Take the file in as a copy of one's own (spec 2 §10): all of it or, when it does not match, nothing.
 
         Args:
             target: the copy's path; a file that is there is replaced at once.
             root: as `verify`.
+            max_bytes: as `open`.
+            patience: as `open`.
 
         Raises:
-            ArtifactMismatch: as `verify`.
+            ArtifactMismatch, ArtifactUnavailable, UsageError: as `open`.
             OSError: the copy cannot be written.
         """
         copy = Path(target)
         part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}.part")
         try:
-            with self._checked(root) as file, part.open("xb") as out:
-                self._compare(*_digest(file, out.write))
+            with part.open("xb") as out:
+                self._pour(root, out.write, lambda: out.truncate(out.seek(0)), max_bytes, patience)
             part.replace(copy)
         finally:
             part.unlink(missing_ok=True)
         return copy
 
-    @contextlib.contextmanager
-    def _checked(self, root: str | os.PathLike[str]) -> Iterator[BufferedReader]:
+    def _pour(
+        self, root: str | os.PathLike[str], write: Callable[[bytes], object], reset: Callable[[], object], max_bytes: int,
+        patience: float,
+    ) -> None:  # fmt: skip
+        """Write all of its bytes, from here or from its node; those written since the last `reset` are what was sealed."""
+        try:
+            with self._open_here(root) as file:
+                self._compare(*_digest(file, write))
+        except ArtifactMismatch as error:
+            reset()
+            self._fetch(write, error, max_bytes, patience)
+
+    def _fetch(
+        self, write: Callable[[bytes], object], here: ArtifactMismatch, max_bytes: int, patience: float
+    ) -> None:  # fmt: skip
+        """Write the bytes that its node has.
+
+        Args:
+            write: gets them in order; they are those that were sealed only when this returns.
+            here: why the file of this machine is not taken, which is raised where nobody offers another.
+            max_bytes: as `open`.
+            patience: as `open`.
+        """
+        if self.source is None:
+            raise here
+        if self.size is None or self.size > max_bytes:
+            size = "no size" if self.size is None else f"{self.size:,} bytes"
+            raise ArtifactUnavailable(
+                f"{self.path} has {size}, and max_bytes={max_bytes:,} is the most that is fetched."
+            )
+        digest = hashlib.sha256()
+
+        def take(data: bytes) -> None:
+            digest.update(data)
+            write(data)
+
+        try:
+            self._fetch_by_any(take, patience, here)
+        except (ArtifactMismatch, NodeAbsent) as error:
+            if here.found is not None:  # there is a file of that name here too, and it is another
+                raise here from error
+            raise
+        self._compare(digest.hexdigest(), self.size)
+
+    def _fetch_by_any(self, write: Callable[[bytes], object], patience: float, here: ArtifactMismatch) -> None:
+        """Fetch it by the node of this process that is on the same bus as its own, which may come back to that meanwhile."""
+        tries = 1 + (int(min(patience, _ABSENCE) / _PAUSE) if here.found is None else 0)
+        while True:
+            absent: NodeAbsent | None = None
+            for fetcher in list(FETCHERS):
+                try:
+                    fetcher.fetch(self, write, patience)
+                except NodeAbsent as error:
+                    absent = error
+                else:
+                    return
+            if absent is None:
+                raise NodeAbsent(f"{here} No Runtime is open in this process that could fetch it.")
+            tries -= 1
+            if not tries:
+                raise absent
+            fetcher.pause(_PAUSE)
+
+    def _open_here(self, root: str | os.PathLike[str]) -> BufferedReader:
+        if self.source is not None:
+            _check_may_wait()
         if self.sha256 is None:
             msg = f"{self.path} was not sealed: its specialist named it without a digest, and had no such file."
             raise ArtifactMismatch(msg, self.path)
         try:
-            file = _open(Path(root, self.path))
+            return _open(Path(root, self.path))
         except (OSError, ValueError) as error:
             reason = error.strerror or error if isinstance(error, OSError) else error
-            msg = f"{self.path} cannot be read here: {reason}. A relative path begins at `root`."
+            msg = (
+                f"{self.path} cannot be read here: {reason}. A relative path begins at `root`; and another machine can read "
+                "what was made by `task.artifact(path)` or `bus.artifact(path)`."
+            )
             raise ArtifactMismatch(msg, self.path, self.sha256) from error
-        with file:
-            yield file
 
     def _compare(self, digest: str, size: int) -> None:
         if digest != self.sha256 or self.size not in (None, size):
@@ -144,3 +321,10 @@ def _digest(file: BufferedReader, also: Callable[[bytes], object] | None = None)
         if also is not None:
             also(chunk)
     return digest.hexdigest(), size
+
+
+def _check_may_wait() -> None:
+    """Refuse a thread that runs an event loop: on one machine as on several, so that nobody learns of it later."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
+        raise UsageError(_IN_LOOP)

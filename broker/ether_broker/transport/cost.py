@@ -26,10 +26,12 @@ DEAREST: Final = 1_024
 """Points of a body that is still read; one that would cost more is refused unread, and counts as one above it."""
 _BASE: Final = {
     Kind.CANCEL: 1, Kind.TAP_ACK: 1, Kind.DELEGATION: 2, Kind.RESPONSE: 2, Kind.REGISTER: 12, Kind.HELLO: 12,
+    Kind.FETCH: 2, Kind.CHUNK: 2,
 }  # fmt: skip
 PRICES: Final = bytes(_BASE.get(kind, 4) for kind in range(256))  # type: ignore[call-overload]  # an IntEnum's keys
-"""Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work 2, REGISTER and HELLO 12, others 4."""
-_UNREAD: Final = frozenset({int(Kind.RESPONSE), int(Kind.CANCEL), int(Kind.TAP_ACK)})
+"""Points of an envelope by its first byte, its kind: CANCEL and TAP_ACK 1, work, FETCH and CHUNK 2, REGISTER and HELLO 12,
+others 4."""
+_UNREAD: Final = frozenset(map(int, (Kind.RESPONSE, Kind.CANCEL, Kind.TAP_ACK, Kind.FETCH, Kind.CHUNK)))
 _LARGE: Final = 1 << 14
 _POSSIBLE_SHIFT: Final = 6
 _MOST_AGENTS: Final = 64

@@ -60,6 +60,10 @@ class Session:
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
+    fetches: dict[bytes, Session] = field(default_factory=dict)
+    """The FETCHes that it said and that have no CHUNK yet: {request id: the session that was asked}."""
+    serves: dict[bytes, Session] = field(default_factory=dict)
+    """Those that it was asked: {request id: the session that asks}."""
     has_said_bye: bool = False
     """Whether it said BYE: another node may take its name."""
     was_told_bye: bool = False

@@ -116,6 +116,10 @@ class Kind(IntEnum):
     """Node to broker: what I hold and what I wait for, after a session ended without me."""
     STATE = 31
     """Broker to node: what is saved of this agent; what it was to be saved with was refused."""
+    FETCH = 32
+    """Node to broker, and on to the node that is its target: send me bytes of an artifact; without a body: not any more."""
+    CHUNK = 33
+    """Node to broker, and on to the node that asked: those bytes, or why there are none."""
 
 
 @unique

@@ -11,9 +11,11 @@ Cluster ──► ProcessSupervisor ──┬── broker      socket and super
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +115,8 @@ class Cluster:
         self._keys: Path | None = None
         self._fingerprint: str | None = None
         self._pairs: dict[str, KeyPair] = {}
+        self._artifact_secrets: defaultdict[str, str] = defaultdict(lambda: os.urandom(32).hex())
+        """Of each node, in hex: what it offered in one life can be fetched in the next."""
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -306,6 +310,7 @@ class Cluster:
             "observers": [observer.as_dict() for observer in node.observers],
             "metrics": None if node.metrics is None else node.metrics.as_dict(),
             "security": self._node_keys(node.name),
+            "artifact_secret": self._artifact_secrets[node.name],
         }
 
     def _agents(self, node: NodeSpec, agents: list[NamedAgents]) -> list[dict[str, Any]]:

@@ -342,10 +342,11 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
         end = time.monotonic() + request["start_timeout"] / 2
         return [_start_again(bus, named, max(0.0, end - time.monotonic())) for named in agents]
 
-    options = {option: request[option] for option in ("name", "threads", "drain")}
+    options = {option: request[option] for option in ("name", "threads", "drain")} | _keys(request.get("security"))
+    options["artifact_secret"] = bytes.fromhex(request["artifact_secret"])
     try:
         return _serve(
-            lambda: Runtime.connect(request["url"], timeout=_JOIN, **options, **_keys(request.get("security"))),
+            lambda: Runtime.connect(request["url"], timeout=_JOIN, **options),
             start,
             request["drain"],
             on_event=logging.getLogger("ether.node").debug,

@@ -5,19 +5,20 @@ broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.po
                                   ├─► OutgoingDelegations ─► Handle.deliver     responses to its delegations
                                   ├─► Subscriptions ─► ObserverThread, Monitor  observed messages, and DOWN
                                   ├─► ControlCalls                              answers to control envelopes
+                                  ├─► ArtifactServer, ArtifactFetcher           bytes of files, there and here
                                   └─► NodeSession                               WELCOME, ERROR and BYE
 
 Its parts call each other downwards only:
 
     Node             ─► NodeSession, AgentSupervision, EventLoopWatch, HangingHandlers, and those below
-    NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls
+    NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls, ArtifactFetcher
     AgentSupervision ─► AgentHost, Timers
     AgentTimers      ─► Responder, Timers
     EventLoopWatch   ─► AgentHost
     HangingHandlers  ─► AgentHost
     AgentHost        ─► ControlCalls, Responder
     Subscriptions    ─► ControlCalls
-    Responder        ─► OutgoingDelegations
+    Responder        ─► OutgoingDelegations, ArtifactServer
     ControlCalls, OutgoingDelegations, and each other part that sends ─► Sender ─► link
 
 All of them stand on Resources (threads, loop, clock), SessionState (what the broker said) and BrokerClock. What happens in a
@@ -27,11 +28,14 @@ cell and concerns its supervision tree, a crash or a request to stop, comes up t
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import Final
 
 from ether.node.agent_host import AgentHost
 from ether.node.agent_timers import AgentTimers
+from ether.node.artifact_fetcher import ArtifactFetcher
+from ether.node.artifact_server import ArtifactServer
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
@@ -49,6 +53,7 @@ from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_actors.task.handle import Handle
 from ether_broker.encoding.bounded import CONTROL, STATE, read_map
+from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.errors import EtherError
 from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.transport.link import Link
@@ -76,9 +81,10 @@ class Node:
         name: unique on the bus; also the name of the agent that delegates from plain code.
         link: not yet open.
         resources: what it runs on; closed with the node.
+        secret: of which the keys of the artifacts that it offers are made; default: one of this life of it.
     """
 
-    def __init__(self, name: str, link: Link, resources: Resources) -> None:
+    def __init__(self, name: str, link: Link, resources: Resources, secret: bytes | None = None) -> None:
         self.name = name
         self.resources = resources
         self._link = link
@@ -94,8 +100,11 @@ class Node:
             name, sender, resources, session_state, broker_clock, self._timers.add
         )
         """What it asks of others."""
+        self.artifacts: ArtifactServer = ArtifactServer(name, secret or os.urandom(32), sender, resources)
+        """The files that it offers."""
+        self._artifact_fetcher = ArtifactFetcher(sender, resources)
         responder = Responder(
-            sender, self.outgoing, resources, session_state, broker_clock,
+            sender, self.outgoing, resources, session_state, broker_clock, artifacts=self.artifacts,
             crashed=self._crashed, stop_requested=self._stop_requested, start_timers=self._start_timers,
             is_open=self._is_open, call_at=self._timers.add,
         )  # fmt: skip
@@ -107,7 +116,7 @@ class Node:
         self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself)
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
-            self._control_calls,
+            self._control_calls, self._artifact_fetcher,
         )  # fmt: skip
         self._loop_watch = EventLoopWatch(self.agent_host, resources)
         self._hanging_handlers = HangingHandlers(self.agent_host, resources, crashed=self._crashed)
@@ -147,6 +156,7 @@ class Node:
             InvalidEnvelope: what it says cannot be followed.
         """
         self._session.join(self, timeout)
+        FETCHERS[self._artifact_fetcher] = None
 
     def close(self, drain: float) -> None:
         """Leave the bus: no new work; what runs has `drain` seconds, what was not started is handed back.
@@ -169,14 +179,20 @@ class Node:
         self.agent_host.close()
         self.subscriptions.close()
         self.outgoing.close()
+        self._stop_fetching()
         self._link.close(1.0)
         self.resources.close(2.0 if is_idle else 0.2)  # what has not ended in its time will not in two seconds more
 
     def abandon(self) -> None:
         """End without a word, as if the process had died: what runs is cancelled, and nobody is told."""
         self._session_state.is_draining = True
+        self._stop_fetching()
         self.resources.close(0.0)
         self.subscriptions.close()
+
+    def _stop_fetching(self) -> None:
+        FETCHERS.pop(self._artifact_fetcher, None)
+        self._artifact_fetcher.close()
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
@@ -210,8 +226,14 @@ class Node:
                 self.subscriptions.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:
                 self._control_calls.answered(header, envelope)
+            case Kind.FETCH:
+                self.artifacts.serve(header, envelope)
+            case Kind.CHUNK:
+                self._artifact_fetcher.answered(header, envelope)
             case Kind.ERROR:
-                if not self._control_calls.answered(header, envelope):
+                if not (
+                    self._control_calls.answered(header, envelope) or self._artifact_fetcher.answered(header, envelope)
+                ):
                     self._session.refused(read_map(envelope[header.body :], CONTROL))
             case Kind.WELCOME:
                 self._session.welcomed(Welcome.read(read_map(envelope[header.body :], CONTROL)))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ether.node.agent_host import AgentHost
+from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
@@ -63,11 +64,13 @@ class NodeSession:
         subscriptions: asked for again there.
         outgoing: ended there, as far as it was owed by the one before.
         control_calls: said again in a new session, as far as they have no answer.
+        artifact_fetcher: asks again there.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock,
         agent_host: AgentHost, subscriptions: Subscriptions, outgoing: OutgoingDelegations, control_calls: ControlCalls,
+        artifact_fetcher: ArtifactFetcher,
     ) -> None:  # fmt: skip
         self._name = name
         self._sender = sender
@@ -78,6 +81,7 @@ class NodeSession:
         self._subscriptions = subscriptions
         self._outgoing = outgoing
         self._control_calls = control_calls
+        self._artifact_fetcher = artifact_fetcher
         self._farewell = Latch()
         self._owed: list[bytes] = []
         self._ticks = 0
@@ -210,6 +214,7 @@ class NodeSession:
             self._begin_link(lambda left: self._resume(left, ahead))
         else:
             self._restart()
+        self._artifact_fetcher.begin_again()
 
     def _resume(self, left: list[bytes], ahead: float) -> list[bytes]:
         """What is said first to a broker that knows us: what we hold, who we are, what it may have missed.

@@ -5,10 +5,12 @@ Cell, Task ──► Responder ──► link
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ether.node.artifact_server import ArtifactServer
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
@@ -23,6 +25,7 @@ from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.latch import Waitable
 from ether_broker import errors
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
@@ -56,6 +59,7 @@ class Responder:
         start_timers: begins the timers of a cell's agent.
         is_open: whether the bus knows an agent of this node; None if it has ended.
         call_at: calls something in the pool at a time by the node's clock.
+        artifacts: the files that the node offers.
     """
 
     def __init__(
@@ -63,8 +67,10 @@ class Responder:
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
         start_timers: Callable[[Cell], None], is_open: Callable[[NamedAgent], bool | None],
-        call_at: Callable[[float, Callable[[], None]], None],
+        call_at: Callable[[float, Callable[[], None]], None], artifacts: ArtifactServer,
     ) -> None:  # fmt: skip
+        self.offer: Callable[[str | os.PathLike[str]], Artifact] = artifacts.offer
+        self.sign: Callable[[Artifact], Artifact] = artifacts.sign
         self.start_timers = start_timers
         self._is_open = is_open
         self._call_at = call_at

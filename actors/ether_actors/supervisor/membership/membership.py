@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -56,10 +57,12 @@ class Membership:
     """The supervisor's record of the nodes and agents on the bus."""
 
     def __init__(
-        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay, broker: str
+        self, state: BrokerState, delivery: Delivery, reassignment: Reassignment, replay: OutcomeReplay, broker: str, *,
+        on_lost: Callable[[Session], None],
     ) -> None:  # fmt: skip
         self._state = state
         self._broker = broker
+        self._on_lost = on_lost
         self.monitors = Monitors(state)
         """Who is told when one goes down."""
         self._reconnection = Reconnection(state, delivery, reassignment, replay)
@@ -230,6 +233,7 @@ class Membership:
             state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)
         self.monitors.clear(session)
+        self._on_lost(session)
 
     # -- agents --------------------------------------------------------------------------------------------------
 

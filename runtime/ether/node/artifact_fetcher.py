@@ -1,0 +1,182 @@
+"""The fetching of artifacts from other nodes.
+
+    fetch ── FETCH, 4 at a time ──► broker ──► the node that offered the file
+    fetch ◄── its queue ◄── Node ◄── CHUNK, or ERROR of the broker
+
+Reading is repeatable: in a new session, and when the node is away for a moment, what has no answer is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from ether.node.artifact_transfer import WINDOW, ArtifactTransfer
+from ether.node.connection.sender import Sender
+from ether_actors.execution.resources import Resources
+from ether_actors.threads.latch import Latch
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.envelope.artifact import Artifact, NodeAbsent
+from ether_broker.envelope.ids import NO_ID, new_id
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, Closed, NoSession, TooMuch, UsageError
+from ether_broker.text import printable
+from ether_broker.wire.chunk import MOST_OPEN, ChunkRequest
+from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header
+
+__all__ = ["ArtifactFetcher"]
+
+_TRANSFERS: Final = MOST_OPEN // WINDOW
+"""Transfers of a node at a time; further ones wait."""
+_PAUSE: Final = 0.1
+"""Seconds until what the broker could not pass on is asked again."""
+_MOST_SAID: Final = 1_000
+_NEW_SESSION: Final = pack_envelope(Kind.WELCOME)
+"""What is put into the queue of a transfer when what it asked is not known to the broker any more."""
+
+
+class ArtifactFetcher:
+    """The part of a node that gets the bytes of artifacts from others."""
+
+    def __init__(self, sender: Sender, resources: Resources) -> None:
+        self._sender = sender
+        self._resources = resources
+        self._waiting: dict[bytes, SimpleQueue[bytes]] = {}
+        """{request id of a FETCH: where its answer is put}."""
+        self._places: SimpleQueue[None] = SimpleQueue()
+        for _ in range(_TRANSFERS):
+            self._places.put(None)
+        self._is_closed = False
+
+    def pause(self, seconds: float) -> None:
+        """As `Fetcher.pause`."""
+        self._resources.wait(Latch(), seconds)
+
+    def fetch(self, artifact: Artifact, write: Callable[[bytes], object], patience: float) -> None:
+        """As `Fetcher.fetch`.
+
+        Raises:
+            ArtifactMismatch: its node has another file by now.
+            ArtifactUnavailable: its node does not give its bytes, or nothing came for `patience` seconds.
+            NodeAbsent: its node is not on the bus, before anything came.
+            Closed: the runtime was closed meanwhile.
+            UsageError: this is the receiving thread.
+        """
+        if self._sender.link.is_receiving_thread:
+            raise UsageError("A callback of a handle runs in the receiving thread and must not wait: start a thread.")
+        try:
+            self._resources.take(self._places, patience)
+        except Empty:
+            message = f"{_TRANSFERS} artifacts are fetched by this process already, and {artifact.path} waited {patience:g} s."
+            raise ArtifactUnavailable(message) from None
+        transfer = ArtifactTransfer(artifact.path, artifact.size or 0)
+        try:
+            self._fetch(transfer, artifact, write, patience)
+        finally:
+            for request_id in self._forget(transfer):
+                if not self._is_closed:
+                    self._sender.send_now(pack_envelope(Kind.FETCH, request_id=request_id))
+            self._places.put(None)
+
+    def _fetch(
+        self, transfer: ArtifactTransfer, artifact: Artifact, write: Callable[[bytes], object], patience: float
+    ) -> None:  # fmt: skip
+        answers: SimpleQueue[bytes] = SimpleQueue()
+        limit = self._resources.monotonic() + patience
+        while not transfer.is_done:
+            while (wanted := transfer.wanted()) is not None:
+                self._ask(transfer, answers, ChunkRequest(artifact=artifact, offset=wanted[0], length=wanted[1]))
+            self._sender.flush()
+            try:
+                envelope = self._resources.take(answers, max(0.0, limit - self._resources.monotonic()))
+            except Empty:
+                raise ArtifactUnavailable(
+                    f"No byte of {artifact.path} came for {patience:g} s; {transfer.written:,} of {artifact.size:,} had come."
+                ) from None
+            header = read_header(envelope)
+            if header.request_id == NO_ID:
+                self._forget(transfer)
+            elif header.request_id not in transfer.asked:
+                continue  # of the session before
+            elif header.kind == Kind.ERROR:
+                self._waiting.pop(header.request_id, None)
+                transfer.refused(header.request_id)
+                _check_refusal(read_map(envelope[header.body :], CONTROL), has_begun=transfer.has_begun)
+                self.pause(_PAUSE)
+            else:
+                self._waiting.pop(header.request_id, None)
+                for data in transfer.took(header.request_id, _bytes_of(header, envelope, artifact)):
+                    write(data)
+                limit = self._resources.monotonic() + patience
+
+    def _ask(self, transfer: ArtifactTransfer, answers: SimpleQueue[bytes], wanted: ChunkRequest) -> None:
+        if self._is_closed:
+            raise Closed("The runtime that fetches the artifact was closed.")
+        assert wanted.artifact.source is not None
+        request_id = new_id()
+        transfer.asked[request_id] = wanted.offset
+        self._waiting[request_id] = answers
+        target, body = wanted.artifact.source.node.encode(), pack(wanted)
+        self._sender.send(pack_envelope(Kind.FETCH, request_id=request_id, target=target, body=body), more_follows=True)
+
+    def _forget(self, transfer: ArtifactTransfer) -> list[bytes]:
+        """Wait no longer for what was asked: its request ids."""
+        asked = transfer.begin_again()
+        for request_id in asked:
+            self._waiting.pop(request_id, None)
+        return asked
+
+    # -- what comes ----------------------------------------------------------------------------------------------
+
+    def answered(self, header: Header, envelope: bytes) -> bool:
+        """Take a CHUNK or an ERROR; whether a transfer waits for it."""
+        answers = self._waiting.get(header.request_id)
+        if answers is None:
+            return False
+        if header.kind == Kind.ERROR and read_map(envelope[header.body :], CONTROL).get("code") == NoSession.code:
+            return False  # which is no answer: it is asked again in the next session
+        answers.put(envelope)
+        return True
+
+    def begin_again(self) -> None:
+        """Ask again what has no answer, now that a session has begun in which the broker does not know of it."""
+        for answers in {id(answers): answers for answers in list(self._waiting.values())}.values():
+            answers.put(_NEW_SESSION)
+
+    def close(self) -> None:
+        """End the transfers."""
+        self._is_closed = True
+        self.begin_again()
+
+
+def _check_refusal(said: dict[str, Any], *, has_begun: bool) -> None:
+    """Raise what the broker says, unless it may say otherwise a moment later.
+
+    Raises:
+        NodeAbsent: the node is away, and nothing has come of it.
+        ArtifactUnavailable: the broker will say the same again.
+    """
+    code, message = said.get("code"), printable(said.get("message", ""), _MOST_SAID)
+    if code == ArtifactUnavailable.code and not has_begun:
+        raise NodeAbsent(message)
+    if code not in {ArtifactUnavailable.code, TooMuch.code}:
+        raise ArtifactUnavailable(message)
+
+
+def _bytes_of(header: Header, envelope: bytes, artifact: Artifact) -> bytes:
+    """What a CHUNK brings.
+
+    Raises:
+        ArtifactMismatch: its node has another file by now.
+        ArtifactUnavailable: its node cannot read it.
+    """
+    body = envelope[header.body :]
+    if header.status == Status.COMPLETED.code:
+        return body
+    said = read_map(body, CONTROL)
+    message = printable(said.get("message", ""), _MOST_SAID)
+    if said.get("code") == ArtifactMismatch.code:
+        raise ArtifactMismatch(message, artifact.path, artifact.sha256)
+    raise ArtifactUnavailable(message)
