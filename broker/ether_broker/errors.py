@@ -173,7 +173,8 @@ class PayloadTooLarge(InvalidEnvelope):
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
-            f"The envelope has {size:,} bytes and the bus takes {limit:,}: pass a path or an artifact instead."
+            f"The envelope has {size:,} bytes and the bus takes {limit:,}: write it to a file, and pass bus.artifact(path) "
+            "or task.artifact(path) instead."
         )
         self.size = size
         self.limit = limit

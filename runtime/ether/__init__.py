@@ -41,6 +41,7 @@ from ether_broker.errors import (
     AddressInUse,
     AgentCrash,
     ArtifactMismatch,
+    ArtifactUnavailable,
     AuthenticationFailed,
     BrokerUnavailable,
     BudgetExceeded,
@@ -109,9 +110,9 @@ __all__ = [  # noqa: RUF022  grouped by subject
     # Observers
     "Observation", "Observer",
     # Errors
-    "AccessDenied", "AddressInUse", "AgentCrash", "ArtifactMismatch", "AuthenticationFailed", "BrokerUnavailable",
-    "BudgetExceeded", "Cancelled", "Closed", "DiscoveryUnavailable", "DuplicateAgent", "EtherError", "Failed",
-    "Forbidden", "IncompatibleVersion", "InsecureEndpoint", "InvalidEndpoint", "InvalidEnvelope", "InvalidKey",
+    "AccessDenied", "AddressInUse", "AgentCrash", "ArtifactMismatch", "ArtifactUnavailable", "AuthenticationFailed",
+    "BrokerUnavailable", "BudgetExceeded", "Cancelled", "Closed", "DiscoveryUnavailable", "DuplicateAgent", "EtherError",
+    "Failed", "Forbidden", "IncompatibleVersion", "InsecureEndpoint", "InvalidEndpoint", "InvalidEnvelope", "InvalidKey",
     "InvalidManifest", "InvalidSpec", "InvalidState", "LeaseDeadlock", "LeaseHeld", "LeaseLost", "MailboxFull", "MissingExtra",
     "NameTaken", "NodeRefused", "NotPermitted", "OutcomeError", "PayloadTooLarge", "ProcessFailed", "Rejected",
     "TimedOut", "TooManyLeases", "Unavailable", "Unfinished", "UnknownAgent", "UnknownDeadLetter", "Unserialisable",

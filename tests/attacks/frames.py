@@ -14,6 +14,7 @@ from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
+from ether_broker.wire.chunk import MOST_OPEN
 from ether_broker.wire.frame import DRAINS, HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
 
@@ -84,6 +85,11 @@ def envelopes() -> dict[str, bytes]:
             Kind.RESUME,
             body=pack({"awaiting": [request_id(1), own], "holding": {"bob": [[request_id(1), 1]], "mallory": [[own, 1]]}}),
         ),
+        "fetch": pack_envelope(Kind.FETCH, request_id=own, target=b"nbob", body=b"which"),
+        "fetch_own": pack_envelope(Kind.FETCH, request_id=own, target=b"nmallory", body=b"which"),
+        "fetch_nobody": pack_envelope(Kind.FETCH, request_id=own, target=b"nobody", body=b"which"),
+        "fetch_back": pack_envelope(Kind.FETCH, request_id=own),
+        "chunk": pack_envelope(Kind.CHUNK, request_id=own, body=b"bytes"),
         "bye": pack_envelope(Kind.BYE),
         **{f"{kind.name.lower()}_backwards": pack_envelope(kind, **hers) for kind in (Kind.WELCOME, Kind.TAP, Kind.EVENT)},
     }  # fmt: skip
@@ -156,7 +162,7 @@ class Arena:
         """What must hold whatever mallory has sent."""
         state, (alice, bob) = self.bus.state, self.honest
         for peer in self.honest:
-            heard = {received.kind for received in peer.inbox} - {Kind.HEARTBEAT}
+            heard = {received.kind for received in peer.inbox} - {Kind.HEARTBEAT, Kind.FETCH}  # which it does not grant
             assert not heard, f"{peer.name} heard {heard}"
         sessions = {session.node: session for session in state.session_table.sessions}
         assert {"nalice", "nbob"} <= sessions.keys()
@@ -194,6 +200,9 @@ class Arena:
         for session in state.session_table.sessions:
             assert len(session.agents) <= 100_000
             assert len(session.cursors) <= 64
+            assert len(session.fetches) <= MOST_OPEN
+            assert all(server.serves[number] is session for number, server in session.fetches.items())
+            assert all(asking.fetches[number] is session for number, asking in session.serves.items())
 
 
 _SHORT = 400

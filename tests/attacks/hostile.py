@@ -108,6 +108,26 @@ def dead_letters(endpoint: str) -> int:
     )
 
 
+def fetch(endpoint: str) -> int:
+    """Ask a node that minds its business for files, more than may be asked for, and answer what nobody asked."""
+    artifact = {
+        "path": "/etc/passwd",
+        "sha256": "0" * 64,
+        "size": 9,
+        "source": {"node": "node-1", "file": "1", "key": "0" * 64},
+    }
+    body = pack({"artifact": artifact, "offset": 0, "length": 1 << 18})
+    chunk = pack_envelope(Kind.CHUNK, request_id=new_id(), body=bytes(1 << 14))
+    return _session(
+        endpoint,
+        lambda _: [
+            *(pack_envelope(Kind.FETCH, request_id=new_id(), target=b"node-1", body=body) for _ in range(60)),
+            *[chunk] * 4,
+        ],
+        150,
+    )
+
+
 def forged(endpoint: str) -> int:
     return _session(
         endpoint,
@@ -403,7 +423,7 @@ KINDS = {
     for kind in (
         register, returning, observe, monitor, dead_letters, forged, far_ids, bombs, questions, resend, garbage, strangers,
         crowd, hello, connects, slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
-        again, unacknowledged,
+        again, unacknowledged, fetch,
     )
 }  # fmt: skip
 

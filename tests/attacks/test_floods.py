@@ -141,6 +141,7 @@ COUNTED = {
     "crowd",
     "progress",
     "little_progress",
+    "fetch",
 }
 """Floods of which something is refused."""
 

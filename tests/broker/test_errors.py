@@ -100,7 +100,8 @@ def test_a_payload_that_is_too_large_says_both_sizes_and_the_fix():
     error = errors.PayloadTooLarge(2_000_000, 1_048_576)
 
     assert str(error) == (
-        "The envelope has 2,000,000 bytes and the bus takes 1,048,576: pass a path or an artifact instead."
+        "The envelope has 2,000,000 bytes and the bus takes 1,048,576: write it to a file, and pass bus.artifact(path) or "
+        "task.artifact(path) instead."
     )
     assert (error.size, error.limit) == (2_000_000, 1_048_576)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from pathlib import Path
 
-from ether import Agent, Task, capability
+from ether import Agent, Artifact, Response, Task, capability
 
-__all__ = ["Beta", "Gamma", "Keeper", "Run", "Single", "read_runs"]
+__all__ = ["Archive", "Beta", "Gamma", "Keeper", "Run", "Single", "read_runs"]
 
 RUNS = "RUNS"
 """Environment variable: the file of runs."""
@@ -26,6 +27,20 @@ class Run:
 def read_runs(path: Path) -> list[Run]:
     """All of them, in order."""
     return [Run(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class Archive(Agent):
+    """Offers a file of its host, and reads one of another."""
+
+    @capability("archive.make")
+    def make(self, path: str, size: int, task: Task) -> Response:
+        Path(path).write_bytes(os.urandom(size))
+        return task.respond(artifacts=[task.artifact(path)])
+
+    @capability("archive.digest")
+    def digest(self, file: Artifact) -> str:
+        with file.open() as opened:
+            return hashlib.sha256(opened.read()).hexdigest()
 
 
 class Recorded(Agent):

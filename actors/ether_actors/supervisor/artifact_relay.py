@@ -35,7 +35,6 @@ class ArtifactRelay:
         Raises:
             TooMuch: it is too large, or too many of the node's wait.
             InvalidEnvelope: its request id is that of another that waits.
-            ArtifactUnavailable: there is no such node.
         """
         request_id = header.request_id
         if len(envelope) == header.body:
@@ -47,8 +46,10 @@ class ArtifactRelay:
             raise TooMuch(f"{MOST_OPEN} FETCHes of this node have no answer yet: say the next when one has.")
         node = name_of(header.target)
         server = self._table.find(node)
-        if server is None:
-            raise ArtifactUnavailable(f"The node {node!r}, which offered the artifact, is not on the bus.")
+        if server is None:  # which is no fault of who asks, and so not counted as a refusal
+            absent = ArtifactUnavailable(f"The node {node!r}, which offered the artifact, is not on the bus.")
+            self._refuse(session, request_id, absent)
+            return
         if request_id in session.fetches or request_id in server.serves:
             raise InvalidEnvelope("A FETCH with this request id waits already.")
         session.fetches[request_id] = server

@@ -40,10 +40,19 @@ _IN_LOOP: Final = (
 
 
 class ArtifactSource(Model):
-    """The node that has an artifact's bytes, with the key by which it knows that it offered them."""
+    """The node that has an artifact's bytes, with the key by which it knows that it offered them.
+
+    Example:
+        Path("notes.md").write_text("done")
+        assert bus.artifact("notes.md").source.node == bus.name
+        assert Artifact.of("notes.md").source is None
+    """
 
     node: AgentName
+    file: str
+    """What tells the file from any other that has its path later, as its node's system has it."""
     key: str
+    """Of path, digest, size and `file`, in hex."""
 
 
 class Fetcher(Protocol):

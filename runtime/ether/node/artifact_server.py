@@ -3,17 +3,18 @@
     offer(path) ──► Artifact with a key          the key says: this node offered this very file
     FETCH ──► serve ──► the pool ──► CHUNK       the bytes, if the file has not changed since
 
-Nothing is kept of an offer: the key is a signature (HMAC-SHA-256) over path, digest, size, and what tells the file from any
-other that has its name later. A cluster gives a node the same secret in its next life, so what it offered stays good.
+Nothing is kept of an offer: the key is a signature (HMAC-SHA-256) over path, digest, size and what tells the file from any
+other that has its path later. A cluster gives a node the same secret in its next life, so what it offered stays good.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import os
-import stat
 from pathlib import Path
+from typing import Final
 
 from ether.node.connection.sender import Sender
 from ether_actors.execution.resources import Resources
@@ -27,10 +28,9 @@ from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["ArtifactServer"]
 
-_CHANGED = (
-    "The node {!r} does not offer {} as it was sealed: the file was changed or removed since; or the node was started "
-    "again, without the `artifact_secret` that it had."
-)
+_CHANGED: Final = "{} was changed or removed since the node {!r} offered it."
+_FOREIGN: Final = "The node {1!r} has not offered {0} with this key, or had another `artifact_secret` when it did."
+_REPLACED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class ArtifactServer:
@@ -65,24 +65,16 @@ class ArtifactServer:
             OSError: it cannot be looked at.
             UsageError: its name is no text that can travel.
         """
+        file = _identity(Path(artifact.path).stat())
         try:
-            key = self._key(artifact, Path(artifact.path).stat())
+            key = self._key(artifact, file)
         except Unserialisable:
             raise UsageError(f"The name {artifact.path!r} is no text: rename the file before it is offered.") from None
-        return artifact.model_copy(update={"source": ArtifactSource(node=self._name, key=key)})
+        return artifact.model_copy(update={"source": ArtifactSource(node=self._name, file=file, key=key)})
 
-    def _key(self, artifact: Artifact, found: os.stat_result) -> str:
-        """The key of a file that is sealed so and found so."""
-        signed = (
-            artifact.path,
-            artifact.sha256,
-            artifact.size,
-            found.st_dev,
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
-        )
-        return hmac.new(self._secret, pack(signed), hashlib.sha256).hexdigest()
+    def _key(self, artifact: Artifact, file: str) -> str:
+        signed = pack((artifact.path, artifact.sha256, artifact.size, file))
+        return hmac.new(self._secret, signed, hashlib.sha256).hexdigest()
 
     def serve(self, header: Header, envelope: bytes) -> None:
         """Answer a FETCH, in the pool."""
@@ -98,24 +90,29 @@ class ArtifactServer:
         self._sender.send_now(pack_envelope(Kind.CHUNK, request_id=header.request_id, status=status, body=body))
 
     def _read(self, wanted: ChunkRequest) -> bytes:
-        """The bytes that are asked for.
+        """The bytes that are asked for; nothing is looked at that this node did not offer.
 
         Raises:
             ArtifactMismatch: the file was not offered, or is another by now.
             OSError, ValueError: it cannot be read.
         """
-        artifact = wanted.artifact
-        key = "" if artifact.source is None else artifact.source.key
+        artifact, source = wanted.artifact, wanted.artifact.source
+        if source is None or not hmac.compare_digest(source.key.encode(), self._key(artifact, source.file).encode()):
+            raise ArtifactMismatch(_FOREIGN.format(artifact.path, self._name))
         try:
-            file = os.open(artifact.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise ArtifactMismatch(_CHANGED.format(self._name, artifact.path)) from None
+            file = os.open(artifact.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno not in _REPLACED:
+                raise
+            raise ArtifactMismatch(_CHANGED.format(artifact.path, self._name)) from None
         try:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode) or not hmac.compare_digest(
-                key.encode(), self._key(artifact, found).encode()
-            ):
-                raise ArtifactMismatch(_CHANGED.format(self._name, artifact.path))
+            if _identity(os.fstat(file)) != source.file:
+                raise ArtifactMismatch(_CHANGED.format(artifact.path, self._name))
             return os.pread(file, wanted.length, wanted.offset)
         finally:
             os.close(file)
+
+
+def _identity(found: os.stat_result) -> str:
+    """What tells a file from one that is put in its place, or that it becomes by being written."""
+    return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"

@@ -72,7 +72,7 @@ def test_another_outcome_that_a_handler_raises_is_told_by_its_own_words_alone():
     ("value", "code", "hint"),
     [
         ({"a": [object()]}, "unserialisable", "the result['a'][0] is a object"),
-        (bytes(MAX_PAYLOAD), "payload_too_large", "pass a path or an artifact"),
+        (bytes(MAX_PAYLOAD), "payload_too_large", "task.artifact(path)"),
         ({1: object}, "unserialisable", "cannot travel"),
     ],
 )

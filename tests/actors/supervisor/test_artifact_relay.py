@@ -1,0 +1,243 @@
+"""The relay of artifacts' bytes: who asked whom, each FETCH answered once, within bounds, and nothing of it in the journal."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ether_broker.errors import ArtifactUnavailable, InvalidEnvelope, TooMuch
+from ether_broker.wire.chunk import MOST_CHUNK, MOST_FETCH, MOST_OPEN
+from ether_broker.wire.frame import Kind
+from tests.actors.fold import differences
+from tests.actors.peers import Bus, Peer, Received, request_id
+
+
+def fetch(peer: Peer, number: int, node: str, body: bytes = b"which") -> None:
+    peer.send(Kind.FETCH, request_id=request_id(number), target=node.encode(), body=body)
+
+
+def chunk(peer: Peer, number: int, body: bytes = b"bytes") -> None:
+    peer.send(Kind.CHUNK, request_id=request_id(number), body=body)
+
+
+def refused(peer: Peer) -> list[tuple[int, str]]:
+    return [(one.number, one.code) for one in peer.took(Kind.ERROR)]
+
+
+def texts(received: list[Received]) -> list[tuple[int, bytes]]:
+    return [(one.number, one.envelope[one.header.body :]) for one in received]
+
+
+@pytest.fixture
+def world() -> tuple[Bus, Peer, Peer]:
+    bus = Bus()
+    return bus, bus.node("reads"), bus.node("has")
+
+
+def open_fetches(bus: Bus) -> int:
+    sessions = bus.state.session_table.sessions
+    assert sum(len(one.fetches) for one in sessions) == sum(len(one.serves) for one in sessions)
+    return sum(len(one.fetches) for one in sessions)
+
+
+def test_a_fetch_goes_to_the_node_and_its_chunk_to_who_asked(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    seen = len(bus.tapped)
+    fetch(reads, 1, "has")
+    bus.step()
+    assert texts(has.took(Kind.FETCH)) == [(1, b"which")]
+    assert open_fetches(bus) == 1
+    chunk(has, 1, b"x" * MOST_CHUNK)
+    chunk(has, 1)  # a second one is nobody's
+    bus.step()
+
+    assert texts(reads.took(Kind.CHUNK)) == [(1, b"x" * MOST_CHUNK)]
+    assert refused(reads) == refused(has) == []
+    assert open_fetches(bus) == 0
+    assert len(bus.tapped) == seen, "neither observers nor the journal have it"
+    assert differences(bus.supervisor, bus.history) == []
+
+
+def test_a_node_may_fetch_from_itself(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, _ = world
+    fetch(reads, 1, "reads")
+    bus.step()
+    chunk(reads, 1)
+    bus.step()
+
+    assert texts(reads.took(Kind.CHUNK)) == [(1, b"bytes")]
+
+
+@pytest.mark.parametrize(
+    ("node", "body", "code"),
+    [("nobody", b"which", ArtifactUnavailable.code), ("", b"which", ArtifactUnavailable.code),
+     ("has", bytes(MOST_FETCH + 1), TooMuch.code)],
+)  # fmt: skip
+def test_what_cannot_be_passed_on_is_refused(
+    world: tuple[Bus, Peer, Peer], node: str, body: bytes, code: str
+) -> None:  # fmt: skip
+    bus, reads, has = world
+    fetch(reads, 1, node, body)
+    bus.step()
+
+    assert refused(reads) == [(1, code)]
+    assert has.took(Kind.FETCH) == []
+    assert open_fetches(bus) == 0
+
+
+def test_a_node_has_so_many_fetches_without_an_answer_and_no_more(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    for number in range(1, MOST_OPEN + 2):
+        fetch(reads, number, "has")
+    bus.step()
+    assert refused(reads) == [(MOST_OPEN + 1, TooMuch.code)]
+    assert len(has.took(Kind.FETCH)) == MOST_OPEN
+
+    fetch(reads, 1, "", b"")  # takes the first back
+    fetch(reads, MOST_OPEN + 2, "has")
+    chunk(has, 1)
+    bus.step()
+    assert refused(reads) == []
+    assert [one.number for one in has.took(Kind.FETCH)] == [MOST_OPEN + 2]
+    assert reads.took(Kind.CHUNK) == [], "what was taken back is not answered"
+
+
+def test_a_request_id_that_waits_is_not_given_a_second_meaning(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    other = bus.node("other")
+    fetch(reads, 1, "has")
+    bus.step()
+    fetch(reads, 1, "other")
+    fetch(other, 1, "has")
+    bus.step()
+    assert refused(reads) == refused(other) == [(1, InvalidEnvelope.code)]
+    chunk(other, 1)
+    chunk(has, 1, b"mine")
+    bus.step()
+
+    assert texts(reads.took(Kind.CHUNK)) == [(1, b"mine")], "only the node that was asked answers"
+
+
+def test_a_chunk_that_is_too_large_is_refused_to_who_waits(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    fetch(reads, 1, "has")
+    bus.step()
+    chunk(has, 1, bytes(MOST_CHUNK + 1))
+    bus.step()
+
+    assert refused(reads) == [(1, TooMuch.code)]
+    assert open_fetches(bus) == 0
+
+
+def test_the_loss_of_a_node_is_told_to_who_waits_for_it_and_ends_what_it_waits_for(
+    world: tuple[Bus, Peer, Peer],
+) -> None:
+    bus, reads, has = world
+    fetch(reads, 1, "has")
+    fetch(has, 2, "reads")
+    bus.step()
+    has.die()
+    bus.pass_time(10.0)
+
+    assert refused(reads) == [(1, ArtifactUnavailable.code)]
+    assert open_fetches(bus) == 0
+    chunk(reads, 2)
+    bus.step()
+    assert refused(reads) == []
+
+
+class Relay(RuleBasedStateMachine):
+    """Nodes that ask each other, answer or not, come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bus = Bus()
+        self.numbers = itertools.count(1)
+        self.nodes: dict[str, Peer] = {}
+        self.open: dict[int, tuple[str, str]] = {}
+        """{number: (who asked, whom)} of what has no answer."""
+        self.come("a")
+        self.come("b")
+
+    names = st.sampled_from("abcd")
+
+    @rule(name=names)
+    def come(self, name: str) -> None:
+        if name not in self.nodes:
+            self.nodes[name] = self.bus.node(name)
+
+    @precondition(lambda self: len(self.nodes) > 1)
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.nodes)))
+        gone = self.nodes.pop(name)
+        self.bus.state.session_table.unreachable(b"r" + gone.incarnation)
+        gone.die()
+        self.bus.pass_time(10.0)
+        waiting = {number for number, (asking, asked) in self.open.items() if asked == name and asking != name}
+        for number, (asking, asked) in list(self.open.items()):
+            if name in (asking, asked):
+                del self.open[number]
+        assert self.errors() == dict.fromkeys(waiting, ArtifactUnavailable.code)
+
+    @precondition(lambda self: self.nodes)
+    @rule(data=st.data(), asked=names, count=st.sampled_from([1, 1, 3, MOST_OPEN]))
+    def fetch(self, data: st.DataObject, asked: str, count: int) -> None:
+        asking = data.draw(st.sampled_from(sorted(self.nodes)))
+        expected = {}
+        for number in itertools.islice(self.numbers, count):
+            fetch(self.nodes[asking], number, asked)
+            if sum(who == asking for who, _ in self.open.values()) >= MOST_OPEN:
+                expected[number] = TooMuch.code
+            elif asked not in self.nodes:
+                expected[number] = ArtifactUnavailable.code
+            else:
+                self.open[number] = asking, asked
+        self.bus.step()
+        assert self.errors() == expected
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), right=st.booleans())
+    def answer(self, data: st.DataObject, *, right: bool) -> None:
+        number = data.draw(st.sampled_from(sorted(self.open)))
+        asking, asked = self.open[number]
+        says = asked if right else data.draw(st.sampled_from(sorted(self.nodes)))
+        chunk(self.nodes[says], number)
+        self.bus.step()
+        came = {name: texts(peer.took(Kind.CHUNK)) for name, peer in self.nodes.items()}
+        is_answer = says == asked
+        assert came == {name: [(number, b"bytes")] if is_answer and name == asking else [] for name in self.nodes}
+        if is_answer:
+            del self.open[number]
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def take_back(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(sorted(self.open)))
+        fetch(self.nodes[self.open.pop(number)[0]], number, "", b"")
+        self.bus.step()
+        assert self.errors() == {}
+
+    def errors(self) -> dict[int, str]:
+        found: dict[int, Any] = {}
+        for peer in self.nodes.values():
+            found.update(refused(peer))
+        return found
+
+    @invariant()
+    def what_waits_is_what_is_known(self) -> None:
+        sessions = self.bus.state.session_table.sessions
+        known = {
+            int.from_bytes(key): (one.node, asked.node) for one in sessions for key, asked in one.fetches.items()
+        }  # fmt: skip
+        serves = {
+            int.from_bytes(key): (asking.node, one.node) for one in sessions for key, asking in one.serves.items()
+        }  # fmt: skip
+        assert known == serves == self.open
+
+
+TestRelay = Relay.TestCase

@@ -1,0 +1,449 @@
+"""Artifacts on machines that have not the file: fetched whole and checked, or a typed error and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ether import (
+    Agent,
+    Artifact,
+    ArtifactMismatch,
+    ArtifactUnavailable,
+    Closed,
+    Cluster,
+    NodeSpec,
+    Runtime,
+    Task,
+    UsageError,
+    capability,
+)
+from ether.cluster import AgentSpec
+from ether.node import artifact_fetcher
+from ether.node.artifact_fetcher import ArtifactFetcher
+from ether.node.artifact_server import ArtifactServer
+from ether_broker.envelope import artifact as artifact_module
+from ether_broker.envelope.views.agent_io import AgentInput
+from ether_broker.wire.chunk import MOST_CHUNK, ChunkRequest
+
+CONTENT = b"".join(number.to_bytes(8) for number in range(3 * MOST_CHUNK // 8)) + b"end"
+"""Four chunks, of which no two are the same."""
+
+
+class Scribe(Agent):
+    """Makes files, and reads those of others."""
+
+    @capability("scribe.make")
+    def make(self, path: str, task: Task) -> Any:
+        Path(path).write_bytes(CONTENT)
+        return task.respond(artifacts=[task.artifact(path)])
+
+    @capability("scribe.offer")
+    def offer(self, path: str, task: Task) -> Any:
+        return task.respond(artifacts=[task.artifact(path)])
+
+    @capability("scribe.described")
+    def describe(self, path: str, task: Task) -> list[Any]:
+        artifact = task.artifact(path)
+        return [artifact.size, artifact.source]
+
+    @capability("scribe.lease")
+    def lease(self, path: str, task: Task) -> Any:
+        with task.lease(path) as lease:
+            return task.respond(artifacts=[lease.write(CONTENT)])
+
+    @capability("scribe.name")
+    def name(self, path: str, task: Task) -> Any:
+        return task.respond(artifacts=[Artifact(path=path)])
+
+    @capability("scribe.size")
+    def size(self, file: Artifact) -> int:
+        with file.open() as opened:
+            return len(opened.read())
+
+    @capability("scribe.async")
+    async def read_async(self, file: Artifact) -> int:
+        return len(await asyncio.to_thread(file.read))
+
+    @capability("scribe.blocking")
+    async def read_blocking(self, file: Artifact) -> int:
+        return len(file.read())
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds an artifact finds no file, as on another machine; who offers it does."""
+
+    def absent(path: Path) -> Any:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    offered = artifact_module._open
+    of = Artifact.of
+
+    def seal(path: str | os.PathLike[str]) -> Artifact:
+        monkeypatch.setattr(artifact_module, "_open", offered)
+        try:
+            return of(path)
+        finally:
+            monkeypatch.setattr(artifact_module, "_open", absent)
+
+    monkeypatch.setattr(Artifact, "of", staticmethod(seal))
+    monkeypatch.setattr(artifact_module, "_open", absent)
+
+
+@pytest.fixture(params=["embedded", "joined"])
+def bus(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    if request.param == "embedded":
+        with Runtime() as made:
+            made.start(Scribe)
+            yield made
+    else:
+        with Runtime(bind="tcp://127.0.0.1:*") as broker:
+            broker.start(Scribe)
+            with Runtime.connect(broker.url, name="desk") as made:
+                yield made
+
+
+def make(bus: Runtime, tmp_path: Path, how: str = "make") -> Artifact:
+    response = bus.delegate(f"scribe.{how}", {"path": str(tmp_path / "report")}).result(20.0).unwrap()
+    return response.artifacts[0]
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ChunkRequest, bytes], bytes]) -> None:
+    """Let nodes send other bytes than their files have."""
+    read = ArtifactServer._read
+    monkeypatch.setattr(ArtifactServer, "_read", lambda self, wanted: answer(wanted, read(self, wanted)))
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("how", ["make", "lease"])
+def test_who_has_not_the_file_fetches_it(bus: Runtime, tmp_path: Path, how: str) -> None:
+    artifact = make(bus, tmp_path, how)
+
+    with artifact.open() as file:
+        assert file.read(8) == CONTENT[:8]
+        assert file.read() == CONTENT[8:]
+    assert artifact.read() == CONTENT
+    assert artifact.verify() is artifact
+    copy = artifact.copy_to(tmp_path / "copy")
+    assert copy.read_bytes() == CONTENT
+    assert bus.delegate("scribe.size", {"file": artifact}).result(20.0).data == len(CONTENT)
+    assert bus.delegate("scribe.async", {"file": artifact}).result(20.0).data == len(CONTENT)
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".report")) == ["copy", "report"]
+
+
+def test_who_has_the_file_fetches_nothing(bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ArtifactFetcher, "fetch", lambda *_: pytest.fail("it is here"))
+    artifact = make(bus, tmp_path)
+
+    with artifact.open() as file:
+        assert file.read() == CONTENT
+        assert os.fstat(file.fileno()).st_ino == (tmp_path / "report").stat().st_ino
+    assert artifact.read() == CONTENT
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("size", [0, 1, MOST_CHUNK - 1, MOST_CHUNK, MOST_CHUNK + 1, 5 * MOST_CHUNK])
+def test_a_delegator_offers_files_of_its_own(bus: Runtime, tmp_path: Path, size: int) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(bytes(size))
+
+    assert bus.delegate("scribe.size", {"file": bus.artifact(file)}).result(20.0).unwrap().data == size
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_what_was_not_offered_cannot_be_fetched(bus: Runtime, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("nobody offered this")
+    named = bus.delegate("scribe.name", {"path": str(secret)}).result(20.0).unwrap().artifacts[0]
+    with pytest.raises(ArtifactMismatch, match=r"task\.artifact\(path\)"):
+        named.read()
+
+    offered = make(bus, tmp_path)
+    assert offered.source is not None
+    for changes in (
+        {"path": str(secret)},
+        {"sha256": named.sha256, "path": str(secret), "size": named.size},
+        {"size": 7},
+        {"source": offered.source.model_copy(update={"key": "0" * 64})},
+        {"source": offered.source.model_copy(update={"key": "é"})},
+    ):
+        with pytest.raises(ArtifactMismatch, match="has not offered"):
+            offered.model_copy(update=changes).read()
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("change", ["write", "replace", "link", "remove", "directory", "fifo"])
+def test_a_file_that_was_changed_since_is_not_given_out(bus: Runtime, tmp_path: Path, change: str) -> None:
+    artifact, file, other = make(bus, tmp_path), tmp_path / "report", tmp_path / "other"
+    other.write_bytes(CONTENT)
+    if change == "write":
+        os.utime(file, ns=(0, 0))
+    else:
+        file.unlink()
+    if change == "replace":
+        other.rename(file)
+    elif change == "link":
+        file.symlink_to(other)
+    elif change == "directory":
+        file.mkdir()
+    elif change == "fifo":
+        os.mkfifo(file)
+
+    with pytest.raises(ArtifactMismatch, match="was changed or removed since"):
+        artifact.read()
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (lambda wanted, data: data[:-1], ArtifactUnavailable, "is cut off"),
+        (lambda wanted, data: data + b"x", ArtifactUnavailable, "is cut off|more bytes than"),
+        (lambda wanted, data: b"", ArtifactUnavailable, "is cut off"),
+        (lambda wanted, data: bytes(len(data)), ArtifactMismatch, "is not what was sealed"),
+        (lambda wanted, data: data[::-1] if wanted.offset else data, ArtifactMismatch, "is not what was sealed"),
+    ],
+)
+def test_a_node_that_sends_other_bytes_than_it_sealed_is_found_out(  # noqa: PLR0917
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    answer: Callable[[ChunkRequest, bytes], bytes], error: type[Exception], words: str,
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    changed(monkeypatch, answer)
+    copy = tmp_path / "copy"
+    copy.write_text("was here before")
+
+    for take in (artifact.open, artifact.read, artifact.verify, lambda: artifact.copy_to(copy)):
+        with pytest.raises(error, match=words):
+            take()
+    assert copy.read_text() == "was here before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "report"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_more_than_may_be_fetched_is_refused_before_anything_comes(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    monkeypatch.setattr(ArtifactFetcher, "fetch", lambda *_: pytest.fail("it is too large"))
+
+    with pytest.raises(ArtifactUnavailable, match="max_bytes=100 is the most"):
+        artifact.open(max_bytes=100)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_node_that_stands_still_is_given_up_after_the_patience(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    monkeypatch.setattr(ArtifactServer, "serve", lambda *_: None)
+
+    with pytest.raises(ArtifactUnavailable, match=r"No byte of .* came for 0\.2 s; 0 of "):
+        artifact.read(patience=0.2)
+    monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_node_that_is_gone_is_named_at_last(tmp_path: Path) -> None:
+    with Runtime(bind="tcp://127.0.0.1:*") as broker:
+        with Runtime.connect(broker.url, name="desk") as desk:
+            desk.start(Scribe)
+            artifact = make(broker, tmp_path)
+            assert artifact.read() == CONTENT
+        with pytest.raises(ArtifactUnavailable, match="'desk', which offered the artifact, is not on the bus"):
+            artifact.read(patience=0.3)
+    with pytest.raises(ArtifactUnavailable, match="No Runtime is open in this process"):
+        artifact.read()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_it_goes_on_when_its_node_comes_back_with_its_secret(tmp_path: Path) -> None:
+    secret = os.urandom(32)
+    with Runtime(bind="tcp://127.0.0.1:*") as broker:
+        with Runtime.connect(broker.url, name="desk", artifact_secret=secret) as desk:
+            desk.start(Scribe)
+            artifact = make(broker, tmp_path)
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.append(artifact.read()))
+        reader.start()
+        with Runtime.connect(broker.url, name="desk", artifact_secret=secret):
+            reader.join(20.0)
+        assert found == [CONTENT]
+        with (
+            Runtime.connect(broker.url, name="desk", artifact_secret=bytes(32)),
+            pytest.raises(ArtifactMismatch, match="another `artifact_secret`"),
+        ):
+            artifact.read()
+        with pytest.raises(UsageError, match="32 random bytes"):
+            Runtime.connect(broker.url, artifact_secret=b"short")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_many_at_once_wait_for_each_other(bus: Runtime, tmp_path: Path) -> None:
+    artifact = make(bus, tmp_path)
+    found: list[bytes] = []
+    readers = [threading.Thread(target=lambda: found.append(artifact.read())) for _ in range(30)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(30.0)
+
+    assert len(found) == 30
+    assert set(found) == {CONTENT}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_who_waits_for_a_place_has_its_patience_too(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    places = [fetcher._places for fetcher in artifact_module.FETCHERS]  # type: ignore[attr-defined]
+    taken = [(place, place.get()) for place in places for _ in range(artifact_fetcher._TRANSFERS)]
+
+    with pytest.raises(ArtifactUnavailable, match=r"8 artifacts are fetched by this process already"):
+        artifact.read(patience=0.05)
+    for place, token in taken:
+        place.put(token)
+    assert artifact.read() == CONTENT
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_closing_the_runtime_ends_what_it_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+    monkeypatch.setattr(ArtifactServer, "serve", lambda *_: asked.set())
+    caught: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            artifact.read()
+        except BaseException as error:
+            caught.append(error)
+
+    with Runtime() as bus:
+        bus.start(Scribe)
+        artifact = make(bus, tmp_path)
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert asked.wait(10.0)
+    reader.join(10.0)
+
+    assert [type(error) for error in caught] == [Closed]
+
+
+def test_an_event_loop_is_told_what_to_write(bus: Runtime, tmp_path: Path) -> None:
+    artifact = make(bus, tmp_path)
+
+    async def read() -> bytes:
+        with pytest.raises(UsageError, match=r"await asyncio\.to_thread\(artifact\.open\)"):
+            artifact.open()
+        return await asyncio.to_thread(artifact.read)
+
+    assert asyncio.run(read()) == CONTENT
+    outcome = bus.delegate("scribe.blocking", {"file": artifact}).result(20.0)
+    assert outcome.error is not None
+    assert "asyncio.to_thread" in outcome.error.message
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_callback_of_a_handle_may_not_wait_for_it(tmp_path: Path) -> None:
+    with Runtime(bind="tcp://127.0.0.1:*") as broker, Runtime.connect(broker.url) as bus:
+        broker.start(Scribe)
+        artifact, caught, done = make(bus, tmp_path), [], threading.Event()
+
+        def read(_handle: object) -> None:
+            try:
+                artifact.read()
+            except UsageError as error:
+                caught.append(str(error))
+            done.set()
+
+        path = str(tmp_path / "other")
+        bus.delegate("scribe.make", {"path": path}).add_done_callback(read)
+        assert done.wait(20.0)
+    assert caught == ["A callback of a handle runs in the receiving thread and must not wait: start a thread."] or (
+        not caught
+    )
+
+
+@pytest.mark.parametrize("name", ["missing", "folder", "\udcff"])
+def test_what_cannot_be_offered_is_refused(bus: Runtime, tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    if name == "\udcff":
+        (tmp_path / name).write_text("x")
+
+    with pytest.raises((OSError, UsageError), match=r"missing|regular|directory|no text"):
+        bus.artifact(tmp_path / name)
+
+
+def test_off_the_bus_it_is_sealed_and_nobody_fetches_it(tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(CONTENT)
+    params = {"path": str(tmp_path / "report")}
+    output = Scribe().execute(AgentInput(task_id="t1", agent="scribe", action="scribe.described", params=params))
+
+    assert output.data == {"value": [len(CONTENT), None]}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_disk_that_is_full_is_an_error_and_leaves_nothing(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(small)], check=False, capture_output=True
+    )  # fmt: skip
+    if mounted.returncode:
+        pytest.skip("no right to mount a small disk here")
+    try:
+        artifact = make(bus, tmp_path)
+        monkeypatch.setattr(tempfile, "tempdir", str(small))
+        with pytest.raises(ArtifactUnavailable, match="cannot be kept here: No space left on device"):
+            artifact.open()
+        with pytest.raises(OSError, match="No space left"):
+            artifact.copy_to(small / "copy")
+        assert list(small.iterdir()) == []
+        assert artifact.read() == CONTENT
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("killed", ["broker", "node-1"])
+def test_a_transfer_outlives_the_loss_of_the_broker_and_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
+) -> None:  # fmt: skip
+    """The process is killed when the first chunk has come: the rest is asked of the next one."""
+    node = NodeSpec("node-1", (AgentSpec("tests.runtime.test_artifacts:Scribe"),))
+    with Cluster([node], drain=1.0) as cluster, Runtime.connect(cluster.url, name="desk") as bus:
+        (tmp_path / "report").write_bytes(CONTENT * 20)
+        artifact = make(bus, tmp_path, "offer")
+        began, went_on = threading.Event(), threading.Event()
+        answered = ArtifactFetcher.answered
+
+        def slow(self: ArtifactFetcher, *args: Any) -> bool:
+            if not began.is_set():  # three more are under way, and the others not asked for yet
+                began.set()
+                went_on.wait(20.0)
+            return answered(self, *args)
+
+        monkeypatch.setattr(ArtifactFetcher, "answered", slow)
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.append(artifact.read()))
+        reader.start()
+        assert began.wait(20.0)
+        pid = cluster.signal(killed, signal.SIGKILL)
+        went_on.set()
+        reader.join(40.0)
+        assert pid is not None
+        assert found == [CONTENT * 20]
