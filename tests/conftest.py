@@ -11,6 +11,7 @@ import pytest
 import zmq.utils.garbage
 from hypothesis import settings
 
+from ether_broker.envelope.artifact import FETCHERS
 from tests.leaks import Census, leaked_since, mark_this_run
 from tests.turns import Turns
 
@@ -79,8 +80,9 @@ def _census_knows_this_run() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
-    """Fail a test that leaves a thread, a process, a socket or a ZeroMQ context."""
-    before = Census.take()
+    """Fail a test that leaves a thread, a process, a socket, a ZeroMQ context, or a node that artifacts are fetched by."""
+    before, nodes = Census.take(), set(FETCHERS)
     yield
+    assert not set(FETCHERS) - nodes, "left behind: nodes that were neither closed nor abandoned"
     if left := leaked_since(before):
         pytest.fail("left behind:\n" + "\n".join(left), pytrace=False)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,9 @@ from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.artifact_server import ArtifactServer
 from ether_broker.envelope import artifact as artifact_module
 from ether_broker.envelope.views.agent_io import AgentInput
+from ether_broker.timing import Timing
 from ether_broker.wire.chunk import MOST_CHUNK, ChunkRequest
+from tests.support import wait_until
 
 CONTENT = b"".join(number.to_bytes(8) for number in range(3 * MOST_CHUNK // 8)) + b"end"
 """Four chunks, of which no two are the same."""
@@ -286,6 +289,49 @@ def test_it_goes_on_when_its_node_comes_back_with_its_secret(tmp_path: Path) -> 
             artifact.read()
         with pytest.raises(UsageError, match="32 random bytes"):
             Runtime.connect(broker.url, artifact_secret=b"short")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_it_is_fetched_on_its_own_bus_of_those_that_the_process_is_on(tmp_path: Path) -> None:
+    with (
+        Runtime(bind="tcp://127.0.0.1:*") as other,
+        Runtime.connect(other.url, name="desk") as of_the_same_name,
+        Runtime(bind="tcp://127.0.0.1:*") as broker,
+        Runtime.connect(broker.url, name="desk") as desk,
+    ):
+        desk.start(Scribe)
+        of_the_same_name.start(Scribe)
+        artifact = make(broker, tmp_path)
+        order = list(artifact_module.FETCHERS)
+        assert order.index(other._node._artifact_fetcher) < order.index(broker._node._artifact_fetcher)
+
+        assert artifact.read() == CONTENT
+        desk.close()
+        with pytest.raises(ArtifactMismatch, match="'desk' has not offered"):
+            artifact.read(patience=0.1)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.timeout(50)
+def test_a_broker_that_is_silent_holds_nobody_up_who_is_on_another_bus(tmp_path: Path) -> None:
+    node = NodeSpec("node-1", (AgentSpec("tests.runtime.test_artifacts:Scribe"),))
+    with (
+        Cluster([node], timing=Timing(heartbeat=0.2, silence=0.5)) as stopped,
+        Runtime.connect(stopped.url, name="silent") as silent,
+        Runtime() as bus,
+    ):
+        bus.start(Scribe)
+        artifact = make(bus, tmp_path)
+        pid = stopped.signal("broker", signal.SIGSTOP)
+        assert pid is not None
+        try:
+            is_heard = silent._node._session_state.is_heard
+            wait_until(lambda: not is_heard(time.monotonic()), what="the broker has been silent for too long")
+            assert next(iter(artifact_module.FETCHERS)) is silent._node._artifact_fetcher
+
+            assert artifact.read(patience=60.0) == CONTENT
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -13,6 +13,7 @@ from ether.node.subscriptions import _wish
 from ether_actors.agent.publishing import PUBLISH, publish_params
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.handle import Handle
+from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack, unpack
@@ -157,6 +158,7 @@ class Life:
             return  # the name is taken by the life before: said again soon
         finally:
             self.link.is_joining = False
+        FETCHERS.pop(self.node._artifact_fetcher, None)  # no thread of this process may wait for it
         self.is_in = True
         member = self.member
         for name in member.agents:

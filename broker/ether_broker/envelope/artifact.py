@@ -253,37 +253,46 @@ class Artifact(Model):
             raise ArtifactUnavailable(
                 f"{self.path} has {size}, and max_bytes={max_bytes:,} is the most that is fetched."
             )
-        digest = hashlib.sha256()
+        digest, has_begun = hashlib.sha256(), False
 
         def take(data: bytes) -> None:
+            nonlocal has_begun
+            has_begun = True
             digest.update(data)
             write(data)
 
         try:
-            self._fetch_by_any(take, patience, here)
+            self._fetch_by_any(take, lambda: has_begun, patience, here)
         except (ArtifactMismatch, NodeAbsent) as error:
             if here.found is not None:  # there is a file of that name here too, and it is another
                 raise here from error
             raise
         self._compare(digest.hexdigest(), self.size)
 
-    def _fetch_by_any(self, write: Callable[[bytes], object], patience: float, here: ArtifactMismatch) -> None:
+    def _fetch_by_any(
+        self, write: Callable[[bytes], object], has_begun: Callable[[], bool], patience: float, here: ArtifactMismatch
+    ) -> None:  # fmt: skip
         """Fetch it by the node of this process that is on the same bus as its own, which may come back to that meanwhile."""
         tries = 1 + (int(min(patience, _ABSENCE) / _PAUSE) if here.found is None else 0)
         while True:
-            absent: NodeAbsent | None = None
+            failure: ArtifactMismatch | ArtifactUnavailable | None = None
             for fetcher in list(FETCHERS):
                 try:
                     fetcher.fetch(self, write, patience)
-                except NodeAbsent as error:
-                    absent = error
+                except (ArtifactMismatch, ArtifactUnavailable) as error:
+                    if has_begun():
+                        raise
+                    if failure is None or isinstance(
+                        failure, NodeAbsent
+                    ):  # a node of its name may be on another bus too
+                        failure = error
                 else:
                     return
-            if absent is None:
+            if failure is None:
                 raise NodeAbsent(f"{here} No Runtime is open in this process that could fetch it.")
             tries -= 1
-            if not tries:
-                raise absent
+            if not tries or not isinstance(failure, NodeAbsent):
+                raise failure
             fetcher.pause(_PAUSE)
 
     def _open_here(self, root: str | os.PathLike[str]) -> BufferedReader:

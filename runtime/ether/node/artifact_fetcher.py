@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ether.node.artifact_transfer import WINDOW, ArtifactTransfer
 from ether.node.connection.sender import Sender
+from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_actors.threads.latch import Latch
 from ether_broker.encoding.bounded import CONTROL, read_map
@@ -40,9 +41,10 @@ _NEW_SESSION: Final = pack_envelope(Kind.WELCOME)
 class ArtifactFetcher:
     """The part of a node that gets the bytes of artifacts from others."""
 
-    def __init__(self, sender: Sender, resources: Resources) -> None:
+    def __init__(self, sender: Sender, resources: Resources, session_state: SessionState) -> None:
         self._sender = sender
         self._resources = resources
+        self._session_state = session_state
         self._waiting: dict[bytes, SimpleQueue[bytes]] = {}
         """{request id of a FETCH: where its answer is put}."""
         self._places: SimpleQueue[None] = SimpleQueue()
@@ -60,12 +62,16 @@ class ArtifactFetcher:
         Raises:
             ArtifactMismatch: its node has another file by now.
             ArtifactUnavailable: its node does not give its bytes, or nothing came for `patience` seconds.
-            NodeAbsent: its node is not on the bus, before anything came.
+            NodeAbsent: its node is not on the bus, or the broker is silent, before anything came.
             Closed: the runtime was closed meanwhile.
             UsageError: this is the receiving thread.
         """
         if self._sender.link.is_receiving_thread:
             raise UsageError("A callback of a handle runs in the receiving thread and must not wait: start a thread.")
+        if not self._session_state.is_heard(self._resources.monotonic()):
+            raise NodeAbsent(
+                f"The broker at {self._sender.link.endpoint} is silent, so that {artifact.path} is not fetched."
+            )
         try:
             self._resources.take(self._places, patience)
         except Empty:

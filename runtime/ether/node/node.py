@@ -102,7 +102,7 @@ class Node:
         """What it asks of others."""
         self.artifacts: ArtifactServer = ArtifactServer(name, secret or os.urandom(32), sender, resources)
         """The files that it offers."""
-        self._artifact_fetcher = ArtifactFetcher(sender, resources)
+        self._artifact_fetcher = ArtifactFetcher(sender, resources, session_state)
         responder = Responder(
             sender, self.outgoing, resources, session_state, broker_clock, artifacts=self.artifacts,
             crashed=self._crashed, stop_requested=self._stop_requested, start_timers=self._start_timers,
