@@ -46,7 +46,8 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
 
     Raises:
         InvalidManifest: the annotation names what cannot be found or has a model inside, the model has a field without a
-            default, the version is no whole number, or the agent handles more than one delegation at a time.
+            default, it or one inside has something that is not saved, the version is no whole number, or the agent handles more
+            than one delegation at a time.
     """
     owner = next((base for base in cls.__mro__ if _NAME in inspect.get_annotations(base)), None)
     if owner is None:
@@ -62,6 +63,10 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
         raise InvalidManifest(
             f"{where}: {needed[0]} of {model.__name__} needs a default, which the first agent begins with."
         )
+    unsaved = _unsaved(model, set())
+    if unsaved is not None:
+        msg = f"{where}: {unsaved} is not saved, nor undone: make it a field, or an attribute of the agent."
+        raise InvalidManifest(msg)
     if cls.max_concurrency != 1:
         msg = f"{cls.__qualname__} has a state and max_concurrency = {cls.max_concurrency}: with a state it is 1."
         raise InvalidManifest(msg)
@@ -91,6 +96,23 @@ def _has_model(hint: Any) -> bool:
     return isinstance(hint, typing.TypeVar) or any(map(_has_model, typing.get_args(hint)))
 
 
+def _unsaved(hint: Any, seen: set[Any]) -> str | None:
+    """The first private attribute or excluded field of the models that an annotation names."""
+    if not isinstance(hint, type) or not issubclass(hint, BaseModel):
+        return next(filter(None, (_unsaved(part, seen) for part in typing.get_args(hint))), None)
+    if hint in seen:
+        return None
+    seen.add(hint)
+    for name in hint.__private_attributes__:
+        return f"{hint.__name__}.{name}"
+    for name, field in hint.model_fields.items():
+        if field.exclude:
+            return f"{hint.__name__}.{name}"
+        if found := _unsaved(field.annotation, seen):
+            return found
+    return None
+
+
 class StateKeeper:
     """The state of one agent, as it is and as it was saved last.
 
@@ -108,14 +130,14 @@ class StateKeeper:
     """
 
     __slots__ = (
-        "_agent", "_broker", "_first", "_instance", "_is_saved", "_known_to", "_make_id", "_model", "_number", "_origin",
-        "_packed", "_proposed_to", "_reset", "_version",
+        "_broker", "_first", "_instance", "_is_saved", "_known_to", "_make_id", "_model", "_number", "_origin",
+        "_packed", "_proposed_to", "_reset", "_version", "agent",
     )  # fmt: skip
 
     def __init__(
         self, agent: AgentWithState, model: type[BaseModel], saved: SavedState | None, make_id: Callable[[], bytes]
     ) -> None:  # fmt: skip
-        self._agent = agent
+        self.agent: Any = agent
         self._model = model
         self._make_id = make_id
         self._instance = make_id()
@@ -197,7 +219,7 @@ class StateKeeper:
         self._set(self._model.model_validate(_unpack(self._packed), by_name=True, by_alias=False))
 
     def _read(self, saved: SavedState) -> BaseModel:
-        cls, name = type(self._agent), self._agent.agent_name
+        cls, name = type(self.agent), self.agent.agent_name
         if saved.version > self._version:
             msg = (
                 f"The state of {name} was saved by version {saved.version} of its class, and this is {self._version} "
@@ -218,10 +240,10 @@ class StateKeeper:
             raise InvalidState(msg) from error
 
     def _set(self, state: BaseModel) -> None:
-        self._agent.state = state  # type: ignore[attr-defined]  # the class that has a keeper declares it
+        self.agent.state = state  # type: ignore[attr-defined]  # the class that has a keeper declares it
 
     def _pack(self) -> bytes:
-        state, name = getattr(self._agent, _NAME, None), self._agent.agent_name
+        state, name = getattr(self.agent, _NAME, None), self.agent.agent_name
         if not isinstance(state, self._model):
             raise InvalidState(f"{name}: state has to stay a {self._model.__name__}, and is {state!r:.80}.")
         try:
@@ -242,13 +264,13 @@ class StateKeeper:
         Raises:
             InvalidState: it does not.
         """
-        name = self._agent.agent_name
+        name = self.agent.agent_name
         try:
             again = self._model.model_validate(_unpack(packed), by_name=True, by_alias=False)
             packed_again = pack(again.model_dump(by_alias=False, warnings="none"), where="state", bounded=True)
         except Exception as error:  # noqa: BLE001  whatever a validator raises
             raise InvalidState(f"The state of {name} could not be read again: {_words(error)}.") from None
-        state = getattr(self._agent, _NAME)
+        state = getattr(self.agent, _NAME)
         if again != state and packed_again == packed and _has_nan(state.model_dump(warnings="none")):
             return
         if again != state:
@@ -257,7 +279,7 @@ class StateKeeper:
                 for field in self._model.model_fields
                 if getattr(again, field, None) != getattr(state, field, None)
             ]
-            what = ", ".join(lost) or "a private attribute"
+            what = ", ".join(lost) or "something that is no field"
             raise InvalidState(f"The state of {name} would not be the same when it is read again: {what} ({_TYPES}).")
 
 

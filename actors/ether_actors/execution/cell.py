@@ -210,7 +210,7 @@ class Cell:
 
     def _orphan_works(self) -> None:
         for work in list(self.works.values()):
-            work.is_orphaned = work.task is not None
+            work.is_orphaned = work.has_begun
             if work.runner is not None:
                 self._services.loop.cancel(work.runner)
 
@@ -227,7 +227,7 @@ class Cell:
         was, self.state = self.state, CellState.STOPPED
         left = self.inbox.close() if self.inbox is not None else []
         for work in list(self.works.values()):
-            work.is_orphaned = work.task is not None
+            work.is_orphaned = work.has_begun
             self._cancel(work)
         if was is CellState.RUNNING:
             self._say_goodbye()
@@ -421,14 +421,17 @@ class Cell:
                 if deadline is not None and request.budget is not None and request.budget.max_time_sec is not None:
                     deadline = min(deadline, services.monotonic() + request.budget.max_time_sec)
             context = Context()  # which sees what no other handler has set, and leaves the thread's own alone
-            work.keeper = self.keeper
+            agent, keeper = self.agent, self.keeper
+            if keeper is not None:
+                agent, work.keeper = keeper.agent, keeper
+                work.is_orphaned = self.state is not CellState.RUNNING  # it crashed before it could know of this work
             arguments = context.run(handler.arguments, params)
-            if work.keeper is not None:
-                self._begin_state(work.keeper)
+            if keeper is not None:
+                self._begin_state(keeper)
             task = work.task = Task(request, self.name, services, deadline)
             if handler.task_name is not None:  # as `Handler.call`
                 arguments[handler.task_name] = task
-            value = context.run(handler.function, self.agent, **arguments)
+            value = context.run(handler.function, agent, **arguments)
             if isinstance(value, CoroutineType):
                 if not services.loop.call(lambda: self._begin(work, handler, value)):
                     value.close()  # the node is closed

@@ -35,6 +35,8 @@ _TROUBLE: Final = frozenset({"agent_restarting", "dead_letter", "node_down"})
 _EVENT_FIELDS: Final = (
     "agent", "capability", "node", "number", "proposed_agent", "resource", "submitted_by", "token", "version",
 )  # fmt: skip
+_NUMBERED: Final = {"agent_state": "state"}
+"""What the number of an event is of; an entry has its own."""
 _IN_FRONT: Final = frozenset({"number", "kind", "status", "event", "from", "to", "capability", "request_id"})
 
 
@@ -113,7 +115,7 @@ def _add_event(entry: dict[str, Any], observation: Observation) -> None:
         entry["request_id"] = event["request_id"]
     for name in _EVENT_FIELDS:
         if event.get(name):
-            entry["letter" if name == "number" else name] = event[name]
+            entry[_NUMBERED.get(entry["event"], "letter") if name == "number" else name] = event[name]
     reason = event.get("reason")
     if entry["event"] in {"dead_letter", "node_down"} or reason in _FIXED_REASONS:
         entry["reason"] = str(reason)

@@ -49,6 +49,11 @@ class Work:
         self.is_place_free: bool = False
         """Whether its place is free again: its handler has ended, or was given up."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether an instance of the agent has it, if only to check its parameters."""
+        return self.task is not None or self.keeper is not None
+
     def end(self) -> bool:
         """Note that it is over; whether the caller is the first to do so."""
         with _ending:

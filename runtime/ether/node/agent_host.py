@@ -244,11 +244,11 @@ class AgentHost:
     def call_off(self) -> None:
         """Cancel everything that was asked by a broker that was lost; nothing is said of it. States are saved anew."""
         for cell in self.cells:
-            if cell.keeper is not None:
-                cell.keeper.forget_saved()
             for request_id, work in list(cell.works.items()):
                 work.is_disowned = True  # it must not be taken for another broker's answer
                 cell.cancel(request_id, work.header.attempt)
+            if cell.keeper is not None:
+                cell.keeper.forget_saved()  # now: no answer before it brings a state that looks new
 
     def say_accepted(self) -> bool:
         """Say ACCEPTED for what has been at work for half a heartbeat, and then each heartbeat; called each half.

@@ -29,7 +29,7 @@ from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.payload import pack
+from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
@@ -197,8 +197,16 @@ class Responder:
         Raises:
             Rejected, TimedOut: the bus does not tell.
         """
-        asked = self._outgoing.delegate_plain(None, "ether.state", pack({"agent": agent}), _STATE_TOLD)
-        return SavedState.of(asked.answer(_STATE_TOLD + 5.0).unwrap().data)
+        params, end = Payload.of({"agent": agent}), self.monotonic() + _STATE_TOLD
+        while True:
+            asked = self.send(Delegation(
+                request_id=self.new_id(), from_agent=self._node, capability="ether.state", params=params,
+                timeout=_STATE_TOLD, durability="memory",
+            ))  # fmt: skip
+            response = asked.answer(_STATE_TOLD + 5.0)
+            is_lost = response.error is not None and response.error.code == "broker_lost"
+            if not is_lost or self.monotonic() >= end:
+                return SavedState.of(response.unwrap().data)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""

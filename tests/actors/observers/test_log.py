@@ -141,6 +141,7 @@ def test_the_level_is_by_status(text: Text) -> None:
         ("agent_restarting", {"agent": "ann"}, "WARNING"),
         ("node_down", {"node": "far", "reason": "silent for 3.1 s"}, "WARNING"),
         ("dead_letter", {"number": 3, "reason": "late"}, "WARNING"),
+        ("agent_state", {"agent": "ann", "number": 3}, "INFO"),
     ],
 )
 def test_the_level_of_an_event_is_by_what_it_means(text: Text, event: str, fields: dict[str, Any], level: str) -> None:
@@ -148,7 +149,8 @@ def test_the_level_of_an_event_is_by_what_it_means(text: Text, event: str, field
     entry = text.entries[0]
 
     assert (entry["level"], entry["event"], entry.get("reason")) == (level, event, fields.get("reason"))
-    assert entry.get("letter") == fields.get("number")
+    assert entry["number"] == 1
+    assert entry.get("state" if event == "agent_state" else "letter") == fields.get("number")
 
 
 def test_a_redelivered_part_of_other_work_says_so(text: Text) -> None:

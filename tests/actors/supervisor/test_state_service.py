@@ -17,11 +17,11 @@ from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
 
 
-def answer(peer: Peer, agent: str, number: int, state: BroughtState) -> None:
+def answer(peer: Peer, agent: str, number: int, state: BroughtState, flags: Flag = Flag.NONE) -> None:
     """Answer a delegation, with a state."""
     answered = pack_envelope(
         Kind.RESPONSE, request_id=request_id(number), source=agent.encode(), target=b"desk", capability=b"x.y",
-        status=Status.COMPLETED, body=b"\x80",
+        status=Status.COMPLETED, flags=flags, body=b"\x80",
     )  # fmt: skip
     peer.raw(join_frame([join_state(answered, state)], peer.said_session))
 
@@ -157,6 +157,28 @@ def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: t
 
     assert saved(bus) == (1, b"late")
     assert desk.outcomes()[number] is Status.TIMEOUT
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancelled"])
+def test_that_of_a_late_answer_which_a_lost_session_made_come_again_is_saved_once(
+    world: tuple[Bus, Peer, Peer], how: str
+) -> None:  # fmt: skip
+    bus, desk, worker = world
+    number = begin(bus, desk, worker, timeout=1.0)
+    if how == "cancelled":
+        desk.cancel("desk", number)
+        bus.step()
+    else:
+        bus.pass_time(2.0)
+    for _ in range(2):
+        answer(worker, "w", number, state(0, b"late"), Flag.RESENT)
+        bus.step()
+    assert saved(bus) == (1, b"late")
+    answer(worker, "w", begin(bus, desk, worker), state(1, b"next"))
+    bus.step()
+
+    assert saved(bus) == (2, b"next")
+    assert worker.took(Kind.STATE) == []
 
 
 def test_one_that_is_too_large_or_for_which_there_is_no_room_fails_the_delegation(

@@ -71,8 +71,8 @@ class StateService:
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
         is_newest = (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
-        if not is_open and (header.flags & Flag.RESENT or not is_newest):
-            return header, answer  # it came before, or is late and of an older one
+        if not is_open and (not is_newest or self._came_before(header)):
+            return header, answer  # of an older one, or what it brought was refused
         if not is_newest:
             code = "state_stale"
         elif len(said.data) > MOST_STATE or not state.agent_states.has_room(name, kept):
@@ -85,6 +85,11 @@ class StateService:
             owner=kept.owner,
         )  # fmt: skip
         return header, answer
+
+    def _came_before(self, header: Header) -> bool:
+        """Whether an answer that is sent again has given its delegation the outcome."""
+        ending = self._state.ended.get(header.request_id) if header.flags & Flag.RESENT else None
+        return ending is not None and ending.by == header.source
 
     def _refused(
         self, session: Session, header: Header, code: str, known: KeptState | None, instance: bytes

@@ -16,7 +16,7 @@ MOST_STATE: Final = 64 << 10
 MOST_STATES: Final = 64 << 20
 """Bytes of all of them, with `_RECORD` for each; the nodes of one key, or a node without one, may have half of it."""
 _RECORD: Final = 256
-"""Bytes beside the state that each one counts."""
+"""Bytes beside the state and twice the agent's name, which is in the index too, that each one counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,10 @@ class AgentStates:
     def has_room(self, agent: str, state: KeptState) -> bool:
         """Whether a state fits in, in the place of the one before it."""
         known = self._states.get(agent)
-        more = len(state.data) - len(known.data) if known is not None else len(state.data) + _RECORD
-        own = self._of_owner[state.owner] + (more if known is not None and known.owner == state.owner else _size(state))
+        more = len(state.data) - len(known.data) if known is not None else _size(agent, state)
+        own = self._of_owner[state.owner] + (
+            more if known is not None and known.owner == state.owner else _size(agent, state)
+        )
         return self._bytes + more <= MOST_STATES and (not state.owner or own <= MOST_STATES >> 1)
 
     def put(self, agent: str, state: KeptState) -> None:
@@ -60,8 +62,9 @@ class AgentStates:
         self.discard(agent)
         self._states[agent] = state
         self._names.add(agent)
-        self._bytes += _size(state)
-        self._of_owner[state.owner] += _size(state)
+        size = _size(agent, state)
+        self._bytes += size
+        self._of_owner[state.owner] += size
 
     def discard(self, agent: str) -> bool:
         """Forget an agent's state; whether there was one."""
@@ -69,8 +72,9 @@ class AgentStates:
         if known is None:
             return False
         self._names.remove(agent)
-        self._bytes -= _size(known)
-        self._of_owner[known.owner] -= _size(known)
+        size = _size(agent, known)
+        self._bytes -= size
+        self._of_owner[known.owner] -= size
         if not self._of_owner[known.owner]:
             del self._of_owner[known.owner]
         return True
@@ -88,5 +92,5 @@ class AgentStates:
         ]
 
 
-def _size(state: KeptState) -> int:
-    return len(state.data) + _RECORD
+def _size(agent: str, state: KeptState) -> int:
+    return len(state.data) + 2 * len(agent) + _RECORD
