@@ -258,6 +258,10 @@ class Auditor:
             self.fail("deadline", f"{source!r} said TIMEOUT, which is the supervisor's word")
         if broker is not None and plan is not None and self._lacks(plan, header):
             self.fail("state", f"{source!r} ended {self.name(request_id)}, and its state is without it")
+        if self._world.instances[source] == 1 and _says(envelope, "state_stale"):
+            self.fail(
+                "state", f"{source!r}, of which there was one instance only, was told {self.name(request_id)} is stale"
+            )
         if broker is not None and envelope[1] == Status.TIMEOUT.code and request_id not in self.asks:
             now = self._world.timeline.now
             if now < deadline - _ROUNDING:
@@ -586,3 +590,9 @@ class Auditor:
         if plan is None:
             return f"request {int.from_bytes(request_id[8:]) & 0xFFFFFFFF}"
         return f"#{plan.number} ({plan.source} → {plan.target or 'any'}, {plan.capability}, {plan.behaviour or 'work'})"
+
+
+def _says(envelope: bytes, code: str) -> bool:
+    """Whether an outcome is a failure with that code."""
+    header = read_header(envelope)
+    return header.status == Status.FAILED_EXECUTION.code and unpack(envelope[header.body :])["error"]["code"] == code

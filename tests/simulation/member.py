@@ -174,9 +174,13 @@ class Life:
             return
         cls: Any = kind_of(self.member.world.scenario, name)
         try:
-            self.node.agent_host.start_agents([name], lambda: cls(self), cls)
+            self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)
         except NotStarted:  # the broker is down, and tells no state
             self.after(0.5, lambda: self.start_agent(name))
+
+    def _make(self, name: str, cls: Any) -> Any:
+        self.member.world.instances[name.encode()] += 1
+        return cls(self)
 
     def _load_state(self, name: str) -> SavedState | None:
         """What the broker has of an agent at this moment, which takes no time here."""

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -115,6 +116,8 @@ class World:
         self._ids = 0
         self.processes = 0
         """Lives of members that have begun."""
+        self.instances: Counter[bytes] = Counter()
+        """Of each agent, that were made."""
         self._orders: dict[str, int] = {}
         self.stopped: set[str] = set()
         """Agents that were stopped for good at some time."""

@@ -240,7 +240,7 @@ class StateKeeper:
             raise InvalidState(msg) from error
 
     def _set(self, state: BaseModel) -> None:
-        self.agent.state = state  # type: ignore[attr-defined]  # the class that has a keeper declares it
+        self.agent.state = state
 
     def _pack(self) -> bytes:
         state, name = getattr(self.agent, _NAME, None), self.agent.agent_name

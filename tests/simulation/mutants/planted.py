@@ -17,7 +17,7 @@ from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.transport.session_table import SessionTable
-from ether_broker.wire.frame import Kind, read_header
+from ether_broker.wire.frame import Flag, Kind, read_header
 from ether_broker.wire.saved_state import join_state, split_state
 from tests.simulation.mutants.mutant import Mutant
 
@@ -153,6 +153,11 @@ def _forget_with_events(_given: Any) -> Any:
     return lambda self, agent: None
 
 
+def _resent(_came_before: Any) -> Any:
+    """The state of a late answer that is sent again in a new session is dropped."""
+    return lambda _self, header: bool(header.flags & Flag.RESENT)
+
+
 def _only_the_registered(take: Any) -> Any:
     """An outcome that comes before its agent has registered again is taken, and its state is not."""
 
@@ -205,6 +210,7 @@ PLANTED: Final = (
     ),
     _mutant("events are handled again", "at most once", (Manifest, "subscription", _event_again), 258, "events node"),
     _mutant("states only of the registered", "state", (StateService, "take", _only_the_registered), 177, "states"),
+    _mutant("late states come once", "state", (StateService, "_came_before", _resent), 1036, "states"),
     _mutant("older states overwrite", "state", (StateService, "take", _no_comparison), 14, "states"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )
