@@ -58,7 +58,7 @@ def test_events_are_measured_beside_redis_or_that_is_named_as_missing() -> None:
 
 
 def test_it_runs_only_when_it_is_named() -> None:
-    assert {name for name, case in main.CASES.items() if case.is_extra} == {"events", "peers"}
+    assert {name for name, case in main.CASES.items() if case.is_extra} == {"artifact", "events", "map", "peers"}
 
 
 def test_the_memory_of_a_tree_is_no_less_than_that_of_its_root() -> None:

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ether.lab.bench.artifacts import ARTIFACTS
 from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
 from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
@@ -15,6 +16,7 @@ from ether.lab.bench.embedded import embedded
 from ether.lab.bench.events import EVENTS
 from ether.lab.bench.idle import agents, crowd, idle
 from ether.lab.bench.imports import imports
+from ether.lab.bench.maps import MAPS
 from ether.lab.bench.peers import PEERS
 from ether.lab.bench.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings
@@ -28,7 +30,7 @@ CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
         PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover, PEERS,
-        EVENTS,
+        EVENTS, ARTIFACTS, MAPS,
     )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""

@@ -11,7 +11,7 @@ from ether.lab.settings import RunSettings, Transport
 
 __all__ = ["QUICK", "BenchSettings"]
 
-QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3}
+QUICK: Final = {"rounds": 3, "seconds": 0.25, "rows": 50_000, "kills": 3, "artifact": 64 << 20, "mapped": 10_000}
 """Of a look that is no measurement."""
 
 
@@ -44,6 +44,10 @@ class BenchSettings(RunSettings):
     """Envelopes in the journal whose recovery is timed."""
     kills: PositiveInt = 20
     """Processes of each kind that are killed."""
+    artifact: PositiveInt = 1 << 30
+    """Bytes of the artifact that is fetched."""
+    mapped: PositiveInt = 100_000
+    """Items of one `bus.map`."""
     without: tuple[str, ...] = ()
     """Systems that are left out, with every ratio to them."""
 

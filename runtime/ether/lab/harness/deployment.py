@@ -29,6 +29,7 @@ SYSTEMS: Final = {
     "crowd": ("crowd",),
     "redis": ("redis",),
     "event-bus": ("event-bus",),
+    "artifact": ("broker", "file-server", "file-client"),
     "one-process": ("one-process",),
     "restart": ("restarter",),
     "kill": ("killer",),

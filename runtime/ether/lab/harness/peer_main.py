@@ -41,6 +41,8 @@ ROLES: Final = {
     "crowd": ("ether.lab.bench.roles.crowd", "Crowd"),
     "redis": ("ether.lab.bench.baselines.redis_pubsub", "RedisPublisher"),
     "event-bus": ("ether.lab.bench.roles.event_bus", "EventBus"),
+    "file-server": ("ether.lab.bench.roles.file_transfer", "FileServer"),
+    "file-client": ("ether.lab.bench.roles.file_transfer", "FileClient"),
     "one-process": ("ether.lab.bench.roles.one_process", "OneProcess"),
     "restarter": ("ether.lab.bench.roles.broker", "Restarter"),
     "killer": ("ether.lab.bench.roles.process_killer", "ProcessKiller"),

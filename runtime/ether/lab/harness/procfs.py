@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpu_seconds", "open_descriptors", "resident_bytes", "tree_bytes"]
+__all__ = ["cpu_seconds", "forget_peak", "open_descriptors", "peak_bytes", "resident_bytes", "tree_bytes"]
 
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -40,6 +40,17 @@ def _cpu_ticks(pid: int) -> float:
 def resident_bytes(pid: int | str = "self") -> int:
     """Memory that a process holds in RAM."""
     return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+
+
+def peak_bytes(pid: int | str = "self") -> int:
+    """The most memory that a process has held in RAM since it began, or since `forget_peak`."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def forget_peak(pid: int | str = "self") -> None:
+    """Have the peak of a process's memory begin at what it holds now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def tree_bytes(pids: Iterable[int]) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,12 +15,14 @@ from typing import Any, Final
 import pykka
 from pydantic import BaseModel
 
+from ether.lab.harness.procfs import forget_peak, peak_bytes, resident_bytes
 from ether.lab.harness.role import Info, Role, pipelined, serial
 from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
 from ether.runtime import Runtime
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
 from ether_actors.observers.observer import Observer
+from ether_actors.task.handle import Handle
 
 __all__ = ["OneProcess"]
 
@@ -100,6 +104,14 @@ class OneProcess(Role):
         """Delegate, as another system's client asks."""
         return self.measure("ether", window, seconds)
 
+    def map(self, contender: str, count: int, window: int) -> Info:
+        """Have so many items done: seconds, and bytes of memory more at the most."""
+        gc.collect()
+        forget_peak()
+        before, start = resident_bytes(), time.perf_counter()
+        self._thread.submit(_MAPS[contender], self._plain, count, window).result()
+        return {"seconds": time.perf_counter() - start, "grown": max(0, peak_bytes() - before)}
+
     def measure(self, contender: str, window: int, seconds: float) -> Info:
         """Make round trips for that many seconds: one after the other, or so many at a time."""
         if window == 1:
@@ -107,6 +119,25 @@ class OneProcess(Role):
         if contender == "map":
             return self._thread.submit(_map, self._plain, window, seconds).result()
         return self._thread.submit(pipelined, self._begin[contender], window, seconds).result()
+
+
+def _by_map(bus: Runtime, count: int, window: int) -> None:
+    for mapped in bus.map(capability_of(OPAQUE), itertools.repeat(body_of(OPAQUE), count), window=window):
+        mapped.unwrap()
+
+
+def _by_hand(bus: Runtime, count: int, window: int) -> None:
+    name, body = capability_of(OPAQUE), body_of(OPAQUE)
+    open_: deque[Handle] = deque()
+    for _ in range(count):
+        if len(open_) == window:
+            open_.popleft().result().unwrap()
+        open_.append(bus.delegate(name, body))
+    for handle in open_:
+        handle.result().unwrap()
+
+
+_MAPS: Final = {"map": _by_map, "hand": _by_hand}
 
 
 def _map(bus: Runtime, window: int, seconds: float) -> Info:
