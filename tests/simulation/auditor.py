@@ -252,6 +252,7 @@ class Auditor:
             body = unpack(envelope[header.body :])
             if body["error"]["code"] == "agent_gone" and body.get("alternative_agent"):
                 self.fail("falling through", f"{self.name(request_id)} could go to {body['alternative_agent']}")
+        self._check_handler(header, envelope)
         if source not in {b"ether", self._specialists[request_id]}:
             self.fail("identity", f"{self.name(request_id)} was ended by {source!r}")
         if envelope[1] == Status.TIMEOUT.code and source != b"ether":
@@ -270,6 +271,13 @@ class Auditor:
             if not is_new and is_honest and now > max(deadline, broker.up_since) + WINDOW + _ROUNDING:
                 self.fail("deadline", f"{self.name(request_id)} timed out {now - deadline:.3f} s late")
         self.asks.discard(request_id)
+
+    def _check_handler(self, header: Header, envelope: bytes) -> None:
+        """Judge an outcome: what a handler raises is what was planned, and no bug of the simulation itself."""
+        if header.status == Status.FAILED_EXECUTION.code and header.source in self._world.honest_names:
+            error = unpack(envelope[header.body :])["error"]
+            if error["code"] == "exception" and not error["message"].endswith("as planned"):
+                self.fail("no bug", f"{header.source!r} raised {error['message']}")
 
     def _lacks(self, plan: Plan, header: Header) -> bool:
         """Whether an agent has completed work that is not in the state that it has saved."""

@@ -62,7 +62,7 @@ class SimulatedHandle(Handle):
         if not self.done:
             self._owner.flush()
             yield _Outcome(self)
-        return self._outcome()
+        return self.outcome()
 
 
 class _Task:

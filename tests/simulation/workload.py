@@ -143,7 +143,7 @@ class WideSubscriber(Subscriber):
 
 
 async def _handle(agent: Worker | Listener, event: Event, task: Task) -> None:
-    life, header = agent.life, header_of(task)
+    life, header = agent.life, header_of(agent.life, task)
     life.member.world.auditor.publications.started(header, event.id, task.agent)
     match event.data["behaviour"]:
         case "fail":
@@ -159,15 +159,16 @@ async def _handle(agent: Worker | Listener, event: Event, task: Task) -> None:
     await Sleep(event.data["seconds"])
 
 
-def header_of(task: Task) -> Header:
+def header_of(life: Life, task: Task) -> Header:
     """The header of what a task works on."""
-    return task._delegation.header  # type: ignore[union-attr]  # on the bus it is always the work
+    works = life.node.agent_host.cell(task.agent).works
+    return next(work.header for work in works.values() if work.task is task)
 
 
 async def _perform(agent: Worker, params: Any, task: Task) -> Any:
     life = agent.life
     world = life.member.world
-    header = header_of(task)
+    header = header_of(life, task)
     if params["plan"] < 0:  # a stranger's
         world.auditor.started_strange(header)
         await Sleep(0.001)
