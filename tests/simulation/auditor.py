@@ -26,8 +26,10 @@ from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
 from tests.simulation.publications import EVENTS, Publications
+from tests.simulation.retries import Retries
+from tests.simulation.timers import Timers
 from tests.simulation.waits import Waits
-from tests.simulation.workload import ONCE
+from tests.simulation.workload import ONCE, kind_of
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker
@@ -119,6 +121,8 @@ class Auditor:
         self.waits = Waits(world)
         self.answers = Answers()
         self.publications = Publications(world)
+        self.retries = Retries(world)
+        self.timers = Timers(world)
         self.delegations = 0
 
     def fail(self, invariant: str, message: str) -> None:
@@ -286,6 +290,8 @@ class Auditor:
             or header.source not in self._world.honest_names or header.target != plan.source.encode()
         ):  # fmt: skip
             return False
+        if kind_of(self._world.scenario, header.source.decode()).state_model() is None:
+            return False
         state = self._history.states.get(header.source.decode())
         return state is None or plan.number not in unpack(state.data)["done"]
 
@@ -372,6 +378,7 @@ class Auditor:
         if header.attempt in plan.starts and not is_unsaid:
             self.fail("at most once", f"attempt {header.attempt} of {self.name(header.request_id)} was begun twice")
         plan.starts[header.attempt] = agent
+        self.retries.started(plan)
         if world.scenario.durable and not plan.is_volatile and header.request_id not in world.disk.accepted:
             self.fail("no loss", f"{self.name(header.request_id)} was begun before it was durable")
         if (plan.source, agent) in world.scenario.barred:
@@ -539,6 +546,7 @@ class Auditor:
             if plan.request_id and not plan.is_child and not plan.ends:
                 self.fail("liveness", f"{plan.source} never learned of {self.name(plan.request_id)}")
         self.publications.finish(self._past)
+        self.retries.finish()
         self._finish_queues(supervisor)
         if world.scenario.durable:
             self._finish_journal()

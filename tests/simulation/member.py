@@ -25,6 +25,7 @@ from tests.simulation.network import Connection
 from tests.simulation.publications import Publication
 from tests.simulation.resources import SimulatedResources
 from tests.simulation.timeline import Ids
+from tests.simulation.timers import timed
 from tests.simulation.workload import Plan, kind_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Life:
         self.is_leaving = False
         self.cuts = 0
         """Partitions that it is behind."""
+        self.thawed = 0.0
+        """When it went on last, after it had been frozen; by the timeline."""
         self._frozen = 0
         self._parked: list[Callable[[], None]] = []
         world = member.world
@@ -97,7 +100,7 @@ class Life:
         self.link = SimulatedLink(self, world.network, incarnation)
         self.node = _Node(member.name, self.link, resources)
         self.node.life = self
-        self.node.supervision.on_escalation = lambda agent, _why: self.after(1.0, lambda: self.start_agent(agent))
+        self.node.supervision.on_escalation = lambda agent, _why: self._begin_anew(agent)
         responder = self.node.agent_host._responder
         hand_back = responder.hand_back
 
@@ -105,6 +108,13 @@ class Life:
             world.auditor.handed_back.update(work.header.request_id for work in works)
             hand_back(works)
 
+        self.node.outgoing.retry = partial(  # type: ignore[method-assign]  # to see each attempt
+            world.auditor.retries.retry, self, self.node.outgoing.retry
+        )
+        responder.start_timers = partial(world.auditor.timers.start, self, responder.start_timers)
+        responder.delegate_as = partial(  # type: ignore[method-assign]  # to see what agents do by themselves
+            world.auditor.timers.delegate, self, responder.delegate_as
+        )
         responder.load_state = self._load_state  # type: ignore[method-assign]  # nobody waits in this world
         responder.hand_back = note  # type: ignore[method-assign]  # to see what is handed back
         self.after(0.001, self._greet)
@@ -138,6 +148,7 @@ class Life:
     def _thaw(self) -> None:
         self._frozen -= 1
         if not self._frozen:
+            self.thawed = self.member.world.timeline.now
             parked, self._parked = self._parked, []
             for call in parked:
                 self.run(call)
@@ -173,6 +184,8 @@ class Life:
         if name in self.agent_names() or self.is_leaving:
             return
         cls: Any = kind_of(self.member.world.scenario, name)
+        if self.member.world.scenario.has_timers:
+            cls = timed(cls)
         try:
             self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)
         except NotStarted:  # the broker is down, and tells no state
@@ -181,6 +194,10 @@ class Life:
     def _make(self, name: str, cls: Any) -> Any:
         self.member.world.instances[name.encode()] += 1
         return cls(self)
+
+    def _begin_anew(self, name: str) -> None:
+        self.member.world.stopped.add(name)
+        self.after(1.0, lambda: self.start_agent(name))
 
     def _load_state(self, name: str) -> SavedState | None:
         """What the broker has of an agent at this moment, which takes no time here."""
@@ -209,18 +226,23 @@ class Life:
 
     def ask(self, plan: Plan) -> None:
         """Delegate from plain code."""
-        params, world = pack({"plan": plan.number}), self.member.world
+        outgoing = self.node.outgoing
+        if plan.policy is None:
+            self.member.world.asked(plan, self._send(plan, plan.timeout))
+        else:  # as `Runtime.delegate`
+            first = partial(self._send, plan)
+            outgoing.retry(plan.policy, first, outgoing.send, plan.timeout, is_named=False)
+
+    def _send(self, plan: Plan, timeout: float) -> Handle:
+        params, outgoing = pack({"plan": plan.number}), self.node.outgoing
         if plan.is_volatile or plan.parent or plan.falls or plan.priority != "normal":
-            delegation = Delegation(
+            return outgoing.send(Delegation(
                 request_id=self.node.resources.new_id(), from_agent=self.member.name, to_agent=plan.target,
-                capability=plan.capability, params=Payload(params), timeout=plan.timeout,
+                capability=plan.capability, params=Payload(params), timeout=timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
                 fallback=plan.falls, priority=plan.priority,
-            )  # fmt: skip
-            handle = self.node.outgoing.delegate(delegation, self.member.clock.monotonic() + plan.timeout)
-        else:
-            handle = self.node.outgoing.delegate_plain(plan.target, plan.capability, params, plan.timeout)
-        world.asked(plan, handle)
+            ))  # fmt: skip
+        return outgoing.delegate_plain(plan.target, plan.capability, params, timeout)
 
     def publish(
         self, event: tuple[str, dict[str, Any], float, bool], publish: Callable[..., Handle] | None, source: str

@@ -11,8 +11,7 @@ from tests.simulation.hostile import ATTACKS
 
 __all__ = [
     "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_priorities",
-    "draw_states",
-    "draw_unwritten",
+    "draw_retries", "draw_states", "draw_timers", "draw_unwritten",
 ]  # fmt: skip
 
 FAULTS: Final = (
@@ -149,6 +148,10 @@ class Scenario:
     """Whether some of them do nothing else."""
     priorities: float = 0.0
     """Chance that a delegation is not of the usual priority."""
+    retries: float = 0.0
+    """Chance that a delegation has a retry policy."""
+    has_timers: bool = False
+    """Whether agents act by themselves."""
     has_states: bool = False
     """Whether agents save what they have done."""
     quotas: dict[str, int] = field(default_factory=dict)
@@ -281,3 +284,17 @@ def draw_priorities(scenario: Scenario, chance: Random) -> None:
     if chance.random() < 0.2:
         scenario.priorities = chance.choice((0.3, 0.7))
         scenario.draws |= {"priorities"}
+
+
+def draw_retries(scenario: Scenario, chance: Random) -> None:
+    """Add retry policies, in every fourth world; drawn apart."""
+    if chance.random() < 0.25:
+        scenario.retries = chance.choice((0.2, 0.6))
+        scenario.draws |= {"retries"}
+
+
+def draw_timers(scenario: Scenario, chance: Random) -> None:
+    """Add agents that act by themselves, in every fourth world; drawn apart."""
+    if chance.random() < 0.25:
+        scenario.has_timers = True
+        scenario.draws |= {"timers"}

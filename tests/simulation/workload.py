@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
 from ether_actors.agent.event_handler import Event, on_event
+from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import Response
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.member import Life
     from tests.simulation.scenario import Scenario
 
-__all__ = ["Plan", "Worker", "kind_of"]
+__all__ = ["Plan", "Worker", "kind_of", "perform"]
 
 ONCE, KEEN = "job.once", "job.keen"
 LONG = 1e6
@@ -50,6 +51,8 @@ class Plan:
     request_id: bytes = b""
     life: int = 0
     """Which life of the delegator sent it."""
+    policy: Retry | None = None
+    """By which it is tried again."""
     is_child: bool = False
     is_volatile: bool = False
     """Whether it does not wait for the journal."""
@@ -62,6 +65,8 @@ class Plan:
     """As it was sent."""
     starts: dict[int, str] = field(default_factory=dict)
     """{attempt: the agent that began it}."""
+    works: list[Life] = field(default_factory=list)
+    """The processes of the handlers that work on it."""
     ends: list[tuple[int, bytes, str]] = field(default_factory=list)
     """(life, envelope, code) of the outcomes that the delegator got; the code of those that its node made itself."""
 
@@ -69,6 +74,11 @@ class Plan:
     def is_idempotent(self) -> bool:
         """Whether it may run more than once."""
         return self.capability == KEEN
+
+    @property
+    def runs(self) -> bool:
+        """Whether a handler works on it now."""
+        return any(not life.is_dead for life in self.works)
 
 
 class Worker(Agent):
@@ -81,12 +91,12 @@ class Worker(Agent):
     @capability(ONCE)
     async def once(self, params: Any, task: Task) -> Any:
         """Work that must not run twice."""
-        return await _perform(self, params, task)
+        return await perform(self, params, task)
 
     @capability(KEEN, idempotent=True)
     async def keen(self, params: Any, task: Task) -> Any:
         """Work that may."""
-        return await _perform(self, params, task)
+        return await perform(self, params, task)
 
 
 class Wide(Worker):
@@ -165,18 +175,21 @@ def header_of(life: Life, task: Task) -> Header:
     return next(work.header for work in works.values() if work.task is task)
 
 
-async def _perform(agent: Worker, params: Any, task: Task) -> Any:
+async def perform(agent: Worker, params: Any, task: Task) -> Any:
     life = agent.life
     world = life.member.world
     header = header_of(life, task)
-    if params["plan"] < 0:  # a stranger's
+    if params and params["plan"] < 0:  # a stranger's
         world.auditor.started_strange(header)
         await Sleep(0.001)
         return None
-    plan = world.plans[params["plan"]]
+    plan = world.by_id[header.request_id]
     world.auditor.started(plan, header, task.agent, agent.max_concurrency)
-    behave = _BEHAVIOURS.get(plan.behaviour, _work)
-    found = await behave(life, plan, header, task)
+    plan.works.append(life)
+    try:
+        found = await _BEHAVIOURS.get(plan.behaviour, _work)(life, plan, header, task)
+    finally:
+        plan.works.remove(life)
     if isinstance(agent, Keeper | KeepingSubscriber):
         agent.state.done.append(plan.number)
     return found
@@ -191,6 +204,30 @@ async def _work(life: Life, plan: Plan, header: Header, task: Task) -> Any:
 async def _fail(life: Life, plan: Plan, header: Header, task: Task) -> Any:
     await Sleep(plan.seconds)
     raise ValueError("as planned")
+
+
+class Busy(Exception):
+    """Says that the same may go better in a while."""
+
+    retryable = True
+    retry_after = 0.1
+
+
+async def _later(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    """Delegate something when this is over."""
+    cell = life.node.agent_host.cell(task.agent)
+    life.member.world.auditor.timers.act(cell.agent)
+    await Sleep(plan.seconds)
+    return plan.number
+
+
+async def _busy(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    await Sleep(plan.seconds)
+    raise Busy("as planned")
+
+
+async def _overloaded(life: Life, plan: Plan, header: Header, task: Task) -> Any:
+    return task.respond(Status.REJECTED_OVERLOAD, retry_after=life.chance.choice((None, 0.2)))
 
 
 async def _crash(life: Life, plan: Plan, header: Header, task: Task) -> Any:
@@ -250,8 +287,11 @@ async def _children(life: Life, plan: Plan, header: Header, task: Task) -> Any:
     handles = []
     for _ in range(life.chance.randint(1, 3)):
         child = world.plan(task.agent, life.number, is_child=True)
-        handle = task.delegate(child.capability, {"plan": child.number}, to=child.target, timeout=child.timeout)
-        world.asked(child, handle)
+        handle = task.delegate(
+            child.capability, {"plan": child.number}, to=child.target, timeout=child.timeout, retry=child.policy
+        )
+        if child.policy is None:
+            world.asked(child, handle)
         handles.append(handle)
         if life.chance.random() < 0.5:
             await Sleep(plan.seconds)
@@ -279,7 +319,7 @@ async def _lease(life: Life, plan: Plan, header: Header, task: Task) -> Any:
 
 _BEHAVIOURS = {
     "fail": _fail, "crash": _crash, "hang": _hang, "stubborn": _stubborn, "twice": _twice, "progress": _progress,
-    "forge": _forge, "children": _children, "lease": _lease,
+    "forge": _forge, "children": _children, "lease": _lease, "busy": _busy, "later": _later, "overloaded": _overloaded,
 }  # fmt: skip
 
 

@@ -23,9 +23,10 @@ from tests.simulation.disk import Disk
 from tests.simulation.endless import Endless
 from tests.simulation.faults import Storm
 from tests.simulation.hostile import Hostile
-from tests.simulation.member import Member, Watcher
+from tests.simulation.member import Life, Member, Watcher
 from tests.simulation.network import Network
 from tests.simulation.raw import Crowd, RawPeer
+from tests.simulation.retries import ENDINGS, draw_policy
 from tests.simulation.scenario import (
     draw,
     draw_events,
@@ -33,7 +34,9 @@ from tests.simulation.scenario import (
     draw_links,
     draw_more,
     draw_priorities,
+    draw_retries,
     draw_states,
+    draw_timers,
     draw_unwritten,
 )
 from tests.simulation.timeline import BEGIN, SkewedClock, Timeline
@@ -47,6 +50,8 @@ _SHORT: Final = 256
 """Envelopes that are no wait worth a word: what one step handles of the cheapest kind."""
 REST: Final = 60.0
 """Seconds after the storm in which the world has to have come to rest."""
+_ON: Final = 9.0
+"""Seconds after the storm in which timers go on: who was frozen last has been thawed for long."""
 _LOOK: Final = 0.5
 _SETTLE: Final = 1.5
 """Seconds that the world has to stay at rest: longer than between two heartbeats."""
@@ -102,6 +107,10 @@ class World:
             draw_events(scenario, Random(f"{seed}, events"))
             draw_states(scenario, Random(f"{seed}, states"))
             draw_priorities(scenario, Random(f"{seed}, priorities"))
+            draw_retries(scenario, Random(f"{seed}, retries"))
+            draw_timers(scenario, Random(f"{seed}, timers"))
+        self.ticking = Random(f"{seed}, what timers do")
+        self.retrying = Random(f"{seed}, which retries")
         self._priorities = Random(f"{seed}, which priorities")
         self._events = Random(f"{seed}, what events say")
         self._published = 0
@@ -172,7 +181,7 @@ class World:
     def plan(self, source: str, life: int, *, is_child: bool = False) -> Plan:
         """Draw a delegation."""
         scenario, chance = self.scenario, self.chance
-        self._orders[source] = order = self._orders.get(source, 0) + 1
+        order = self.next_order(source)
         agents = [name for member in self.members for name in member.agents]
         target = chance.choice(agents) if chance.random() < scenario.named else None
         behaviour = ""
@@ -191,8 +200,38 @@ class World:
             self._make_odd(plan)
         if scenario.priorities and not is_child and self._priorities.random() < scenario.priorities:
             plan.priority = self._priorities.choice(("low", "high"))
+        if scenario.retries and self.retrying.random() < scenario.retries:
+            plan.policy = draw_policy(self.retrying)
+            plan.behaviour = self.retrying.choice((*ENDINGS, behaviour if is_child else "children"))
         self.plans.append(plan)
         return plan
+
+    def attempt(self, first: Plan, life: Life) -> Plan:
+        """A further attempt at a delegation with a retry policy: it may go otherwise."""
+        plan = replace(
+            first, number=len(self.plans), order=self.next_order(first.source), request_id=b"", starts={}, works=[], ends=[],
+            behaviour=self.retrying.choice(ENDINGS),
+        )  # fmt: skip
+        self.plans.append(plan)
+        if not plan.is_child:
+            life.member.plans.append(plan)
+        return plan
+
+    def tick(self, agent: str, capability: str, life: Life) -> Plan:
+        """Draw what a timer's run does."""
+        chance = self.ticking
+        plan = Plan(
+            number=len(self.plans), source=agent, order=self.next_order(agent), target=agent, capability=capability,
+            behaviour=chance.choice(("", "", "", "", "later", "fail", "crash", "hang", "progress")),
+            seconds=chance.choice((0.0, 0.0, 0.01, 0.1, 0.5, 1.5)), timeout=1.0, life=life.number, is_child=True,
+        )  # fmt: skip
+        self.plans.append(plan)
+        return plan
+
+    def next_order(self, source: str) -> int:
+        """The place of the next delegation among all of a delegator's."""
+        self._orders[source] = order = self._orders.get(source, 0) + 1
+        return order
 
     def _make_odd(self, plan: Plan) -> None:
         """Draw what only some worlds have."""
@@ -294,6 +333,9 @@ class World:
         for member in self.members:
             for watcher in member.watchers:
                 watcher.pace = 0.0001
+        if scenario.has_timers:
+            self._move(storm_end + _ON)
+            self.auditor.timers.end()
         limit = storm_end + REST
         why = self._unrest()
         is_settled = False
@@ -358,7 +400,7 @@ class World:
                 return f"{member.name} is not in"
             if member.owed():
                 return f"{member.name} waits for {self.auditor.name(member.owed()[0].request_id)}"
-        if unrest := self.auditor.publications.unrest():
+        if unrest := self.auditor.publications.unrest() or self.auditor.retries.unrest():
             return unrest
         state = supervisor.state
         if len(state.ledger) or self.auditor.open:

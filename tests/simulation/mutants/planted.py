@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import ether.node.agent_timers
+from ether.node.agent_host import AgentHost
+from ether.node.agent_timers import AgentTimers, _Timer
+from ether.node.retried_delegation import RetriedDelegation
+from ether_actors.agent.schedule import _Every
 from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -14,7 +19,9 @@ from ether_actors.supervisor.registry.subscription_index import SubscriptionInde
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
+from ether_actors.task.retry import Retry
 from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Mailbox, Offer
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Flag, Kind, read_header
@@ -182,6 +189,89 @@ def _no_comparison(take: Any) -> Any:
     return mutated
 
 
+def _whatever_may_be_done(fits: Any) -> Any:
+    """What may have been done is tried again, whether the policy names it or not: its error says that it may go better."""
+
+    def mutated(self: Retry, response: Any) -> bool:
+        return fits(self, response) or (response.status is Status.FAILED_EXECUTION and response.error.retryable)
+
+    return mutated
+
+
+def _beyond_the_deadline(try_again: Any) -> Any:
+    """A further attempt has more time than what is left of the whole."""
+
+    def mutated(self: RetriedDelegation) -> None:
+        self.handle.deadline += 5.0
+        try_again(self)
+
+    return mutated
+
+
+def _one_too_many(delay: Any) -> Any:
+    """The first attempt is not counted."""
+    return lambda self, response, attempt, left, random: delay(self, response, attempt - 1, left, random)
+
+
+def _cancelled_and_again(_cancel: Any) -> Any:
+    """A cancellation ends the attempt that runs, and no more."""
+    return lambda self, _handle: self._current.cancel()
+
+
+def _late_again(fits: Any) -> Any:
+    """What timed out is tried again, whether it had begun or not."""
+    return lambda self, response: fits(self, response) or response.status is Status.TIMEOUT
+
+
+def _overlapping(look: Any) -> Any:
+    """A timer does not look whether its last run has ended."""
+
+    def mutated(self: Any) -> None:
+        self._handle = None
+        look(self)
+
+    return mutated
+
+
+def _in_a_burst(_due: Any) -> Any:
+    """What fell due while the process stood still is made up for."""
+
+    def mutated(self: Any, last: float | None, now: float) -> float:
+        return last + self.seconds if last is not None else now if self.at_start else now + self.seconds  # type: ignore[no-any-return]
+
+    return mutated
+
+
+def _at_once_anew(_day: Any) -> Any:
+    """A time that was reached comes again whenever the wall clock is set back."""
+    return 0.0
+
+
+def _on_after_the_end(look: Any) -> Any:
+    """A timer goes on with the next instance of its agent, beside that one's own."""
+
+    def mutated(self: Any) -> None:
+        self._timers.lives[self._cell.name] = self._life
+        look(self)
+
+    return mutated
+
+
+def _on_without_its_agent(_is_open: Any) -> Any:
+    """Who has ended may delegate."""
+    return lambda self, agent: True
+
+
+def _never_again(start: Any) -> Any:
+    """The timers of an agent begin with its first instance only."""
+
+    def mutated(self: AgentTimers, cell: Any) -> None:
+        if self.lives.pop(cell.name, None) is None:
+            start(self, cell)
+
+    return mutated
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -212,5 +302,20 @@ PLANTED: Final = (
     _mutant("states only of the registered", "state", (StateService, "take", _only_the_registered), 177, "states"),
     _mutant("late states come once", "state", (StateService, "_came_before", _resent), 1036, "states"),
     _mutant("older states overwrite", "state", (StateService, "take", _no_comparison), 14, "states"),
+    _mutant("retries of what may be done", "retries", (Retry, "_fits", _whatever_may_be_done), 13, "retries"),
+    _mutant(
+        "retries beyond the deadline", "retries", (RetriedDelegation, "_try_again", _beyond_the_deadline), 0, "retries"
+    ),
+    _mutant("one retry too many", "retries", (Retry, "delay", _one_too_many), 0, "retries"),
+    _mutant(
+        "retries after a cancellation", "retries", (RetriedDelegation, "cancel", _cancelled_and_again), 10, "retries"
+    ),
+    _mutant("retries of what timed out", "retries", (Retry, "_fits", _late_again), 13, "retries"),
+    _mutant("timers that overlap", "timers", (_Timer, "look", _overlapping), 1, "timers"),
+    _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 1, "timers"),
+    _mutant("times that come again", "timers", (ether.node.agent_timers, "_DAY", _at_once_anew), 45, "timers clocks"),
+    _mutant("timers of ended instances", "timers", (_Timer, "look", _on_after_the_end), 1, "timers"),
+    _mutant("delegations of ended agents", "timers", (AgentHost, "is_open", _on_without_its_agent), 14, "timers"),
+    _mutant("timers of the first instance only", "timers", (AgentTimers, "start", _never_again), 1, "timers"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )
