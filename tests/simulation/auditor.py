@@ -111,6 +111,8 @@ class Auditor:
         self.refused: set[bytes] = set()
         """Refused while the journal could not be written; a broker that dies then takes the refusal with it."""
         self.handed_back: set[bytes] = set()
+        self.said_again: set[bytes] = set()
+        """By delegators that were started again."""
         self.reassigned: set[bytes] = set()
         self._holders: dict[str, int] = {}
         self._token = 0
@@ -396,7 +398,7 @@ class Auditor:
             return  # the broker that is gone may have given it to another agent
         if self._is_rebooted and request_id in self._past:
             return  # its node held it for late and began others; by the clock of the machine's new start it is not late
-        if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused)):
+        if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused, self.said_again)):
             return
         key = (plan.source, agent, plan.is_volatile, plan.priority)  # between these no order is promised
         if plan.order < self._orders.get(key, 0):
@@ -543,7 +545,7 @@ class Auditor:
         if self.open:
             self.fail("liveness", f"{self.name(next(iter(self.open)))} and {len(self.open) - 1} others never ended")
         for plan in world.plans:
-            if plan.request_id and not plan.is_child and not plan.ends:
+            if plan.request_id and not (plan.is_child or plan.is_named or plan.ends):
                 self.fail("liveness", f"{plan.source} never learned of {self.name(plan.request_id)}")
         self.publications.finish(self._past)
         self.retries.finish()

@@ -178,6 +178,8 @@ class Life:
             self._attach(watcher)
         if member.number_of_lives > 1 and member.is_delegating:
             self._collect()
+            for plan in member.world.auditor.retries.unended(member):
+                self.ask(plan)
 
     def start_agent(self, name: str) -> None:
         """Start an agent, unless it is there."""
@@ -231,13 +233,14 @@ class Life:
             self.member.world.asked(plan, self._send(plan, plan.timeout))
         else:  # as `Runtime.delegate`
             first = partial(self._send, plan)
-            outgoing.retry(plan.policy, first, outgoing.send, plan.timeout, is_named=False)
+            outgoing.retry(plan.policy, first, outgoing.send, plan.timeout, is_named=plan.is_named)
 
     def _send(self, plan: Plan, timeout: float) -> Handle:
         params, outgoing = pack({"plan": plan.number}), self.node.outgoing
-        if plan.is_volatile or plan.parent or plan.falls or plan.priority != "normal":
+        if plan.is_volatile or plan.parent or plan.falls or plan.is_named or plan.priority != "normal":
+            said_before = to_text(plan.request_id) if plan.request_id else ""
             return outgoing.send(Delegation(
-                request_id=self.node.resources.new_id(), from_agent=self.member.name, to_agent=plan.target,
+                request_id=said_before or self.node.resources.new_id(), from_agent=self.member.name, to_agent=plan.target,
                 capability=plan.capability, params=Payload(params), timeout=timeout,
                 parent=to_text(plan.parent) if plan.parent else None, durability="memory" if plan.is_volatile else None,
                 fallback=plan.falls, priority=plan.priority,
@@ -285,11 +288,13 @@ class Life:
             self.after(0.5, self._collect)
             return
         member, world = self.member, self.member.world
-        mine = {plan.request_id: plan for plan in member.owed()}
+        mine = {plan.request_id: plan for plan in member.plans if not plan.ends}
         found = {bytes(item["request_id"]): item for item in response.data["items"]}
         world.auditor.listed(member, found)
         wanted = [(request_id, "", item["left"]) for request_id, item in found.items() if request_id in mine]
-        wanted += [(request_id, "", None) for request_id in mine if request_id not in found]
+        wanted += [
+            (request_id, "", None) for request_id, plan in mine.items() if request_id not in found and not plan.is_named
+        ]
         for taken in self.node.outgoing.take_up(wanted):
             plan = mine[taken.key]
             taken.add_done_callback(partial(world.auditor.ended, plan, self.number))
@@ -347,5 +352,5 @@ class Member:
         return self.life is not None and not self.life.is_dead and self.life.is_in and not self.life.is_leaving
 
     def owed(self) -> list[Plan]:
-        """What its plain code has no outcome of."""
-        return [plan for plan in self.plans if not plan.ends]
+        """What its plain code has no outcome of, and does not say again by itself."""
+        return [plan for plan in self.plans if not plan.ends and not plan.is_named]

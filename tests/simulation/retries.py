@@ -15,7 +15,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 
 if TYPE_CHECKING:
-    from tests.simulation.member import Life
+    from tests.simulation.member import Life, Member
     from tests.simulation.workload import Plan
     from tests.simulation.world import World
 
@@ -101,18 +101,24 @@ class Retries:
     def _attempted(self, retried: _Retried, handle: Handle) -> None:
         """See an attempt be made."""
         world, plans = self._world, retried.plans
-        if handle.key in self._attempts:
-            self._fail(f"{self._name(retried)} has the id of another attempt")
         if plans:
             self._judge(retried, handle)
-            plan = world.attempt(plans[0], retried.life)
         else:
             self._all.append(retried)  # not before: a handler that has returned delegates nothing
-            plan = world.plans[handle.delegation.params["plan"]]
+        before = self._attempts.get(handle.key)
         self._attempts[handle.key] = retried, len(plans)
-        plans.append(plan)
         retried.handles.append(handle)
-        world.asked(plan, handle)
+        if before is None:
+            plan = world.attempt(plans[0], retried.life) if plans else world.plans[handle.delegation.params["plan"]]
+            plans.append(plan)
+            world.asked(plan, handle)
+        else:
+            plan = before[0].plans[before[1]]
+            plans.append(plan)
+            if not plan.is_named or before[0].life is retried.life or before[1] != len(plans) - 1:
+                self._fail(f"{self._name(retried)} has the id of another attempt")
+            world.auditor.said_again.add(handle.key)
+            handle.add_done_callback(lambda done: world.auditor.ended(plan, retried.life.number, done))
 
         def hear(update: object) -> None:
             if update is None:
@@ -158,6 +164,18 @@ class Retries:
             self._fail(
                 f"attempt {place + 1} of {self._name(retried)} begins after {_said(outcome)} and the next: {why}"
             )
+
+    def unended(self, member: Member) -> list[Plan]:
+        """What a delegator says again, under the ids that it has chosen: its lives before had no outcome of it."""
+        open_: dict[int, _Retried] = {}
+        for one in self._all:
+            if one.life.member is member and one.plans[0].is_named:
+                open_[one.plans[0].number] = one
+        return [
+            one.plans[0] for one in open_.values() if not one.ends and not any(
+                code for plan in one.plans for _, _, code in plan.ends  # what was refused outside the journal is not known
+            )
+        ]  # fmt: skip
 
     # -- the end of all ------------------------------------------------------------------------------------------
 

@@ -53,6 +53,8 @@ class Plan:
     """Which life of the delegator sent it."""
     policy: Retry | None = None
     """By which it is tried again."""
+    is_named: bool = False
+    """Whether its delegator says it again, under the same id, in its next life."""
     is_child: bool = False
     is_volatile: bool = False
     """Whether it does not wait for the journal."""

@@ -202,6 +202,9 @@ class World:
             plan.priority = self._priorities.choice(("low", "high"))
         if scenario.retries and self.retrying.random() < scenario.retries:
             plan.policy = draw_policy(self.retrying)
+            can_be_named = scenario.durable and not {"forgetful", "gc"} & scenario.draws  # else it may be forgotten
+            is_plain = not (is_child or plan.is_volatile or plan.parent)
+            plan.is_named = can_be_named and is_plain and self.retrying.random() < 0.5
             plan.behaviour = self.retrying.choice((*ENDINGS, behaviour if is_child else "children"))
         self.plans.append(plan)
         return plan
@@ -442,7 +445,7 @@ def _quiet(world: World) -> Iterator[None]:
     before = [module.new_id for module in _WITH_IDS]
     root = logging.getLogger("ether")
     handlers, level, propagate = root.handlers[:], root.level, root.propagate
-    ears = [logging.getLogger(f"ether.{name}") for name in ("supervisor", "link", "loop", "pool")]
+    ears = [logging.getLogger(f"ether.{name}") for name in ("supervisor", "link", "loop", "pool", "retry")]
     ear = _Ear(world)
     root.propagate, root.handlers = False, [logging.NullHandler()]
     root.setLevel(logging.ERROR)
