@@ -129,6 +129,11 @@ class OutgoingDelegations:
         self._retried.add(retried)
         return retried.begin()
 
+    @property
+    def awaiting_retry(self) -> list[tuple[float, str]]:
+        """What waits for its next attempt, in words, each with when that is due by the node's clock; the next first."""
+        return sorted((retried.due, str(retried)) for retried in list(self._retried) if retried.due is not None)
+
     def send(self, delegation: Delegation) -> Handle:
         """Send a delegation whose timeout begins now; as `delegate`."""
         deadline = None if delegation.timeout is None else self.resources.monotonic() + delegation.timeout

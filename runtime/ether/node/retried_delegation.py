@@ -90,6 +90,8 @@ class RetriedDelegation:
         self._number = 1
         self._waiting: PendingCall | None = None
         """The next attempt, as long as it is waited for."""
+        self.due: float | None = None
+        """When the next attempt is due by the node's clock; None while one runs, and at the end."""
         self._is_cancelled = False
         self.earlier: list[Response] = []
         """The outcomes of the attempts before the last."""
@@ -103,6 +105,10 @@ class RetriedDelegation:
             deadline = begun + (_least(timeout, limit) or host.default_timeout)
         self.handle: Handle = self._current.twin(self, deadline)
         """The user's."""
+
+    def __str__(self) -> str:
+        number = f"attempt {self._number + 1} of {self._policy.attempts}"
+        return f"{self.handle.capability} ({self.handle.id}), which waits for {number}"
 
     def begin(self) -> Handle:
         """Follow the first attempt; returns the user's handle."""
@@ -133,6 +139,7 @@ class RetriedDelegation:
                 if not is_over:
                     self.earlier.append(response)
                     self._waiting = waiting
+                    self.due = now + delay
             if not is_over:
                 self._host.call_at(now + delay, waiting)
                 if self._host.is_closed:  # perhaps it has been through with those that wait
@@ -142,6 +149,7 @@ class RetriedDelegation:
 
     def _try_again(self) -> None:
         """Make the next attempt, as its time has come."""
+        self.due = None
         last, number = self._current, self._number + 1
         left = self.handle.deadline - self.resources.monotonic()
         try:
@@ -185,6 +193,7 @@ class RetriedDelegation:
         with self._state_lock:
             is_waiting = self._waiting is not None and self._waiting.cancel()
         if is_waiting:
+            self.due = None
             self._host.forget(self)
             self.handle.end(Response(
                 request_id=self.handle.id, status=Status.CANCELLED, from_agent=self._host.name, summary=message,

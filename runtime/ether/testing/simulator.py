@@ -176,5 +176,7 @@ class World:
             due = f"in {left:g} s" if left > 0 else "now: its TIMEOUT comes within 0.25 s, bus.advance(0.25)"
             state = f"{entry.capability.decode()} at {entry.agent.name.decode()}: {entry.state.name}"
             lines.append(f"  {state}, deadline {due}")
+        for node in self._nodes:
+            lines += [f"  {what}, due in {max(0.0, due - now):g} s" for due, what in node.outgoing.awaiting_retry]
         under_way = "\n".join(["Under way:", *lines[:20]]) if lines else "No delegation is under way."
         return f"Nothing more happens before the clock moves: bus.advance(seconds). {under_way}"

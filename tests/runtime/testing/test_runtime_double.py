@@ -16,6 +16,7 @@ from ether_actors.backoff import Backoff
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.restarts.supervisor_spec import ChildSpec, Strategy, SupervisorSpec
 from ether_actors.task.completions import as_completed
+from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, Closed, NodeRefused, UsageError, WaitTimeout
@@ -104,6 +105,23 @@ def test_waiting_for_what_cannot_come_says_what_is_under_way_instead_of_hanging(
         bus.advance(5.0)
 
         assert handle.result().ok
+
+
+def test_what_waits_for_its_next_attempt_is_named():
+    with TestRuntime() as bus:
+        bus.start(Sleeper)
+        retry = Retry(on={"agent_crash"}, backoff=Backoff(initial=5.0, jitter=0.0))
+        handle = bus.delegate("crash", retry=retry, timeout=60.0)
+
+        with pytest.raises(Stalled, match=rf"Under way:\n  crash \({handle.id}\), which waits for "
+                           r"attempt 2 of 3, due in 5 s$"):  # fmt: skip
+            handle.result()
+        bus.advance(5.5)
+        with pytest.raises(Stalled, match=r"attempt 3 of 3, due in 9\.\d* s$"):
+            handle.result()
+        handle.cancel()
+        with pytest.raises(Stalled, match=r"Under way:\n  nap at sleeper: SENT, deadline in 60 s$"):
+            bus.delegate("nap", {"seconds": 40.0}).result()
 
 
 @pytest.mark.parametrize("wait", [lambda handle: list(handle.stream()), lambda handle: list(as_completed([handle]))])

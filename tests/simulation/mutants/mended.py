@@ -305,7 +305,7 @@ MENDED: Final = (
             "one outcome, at most once", (BrokerState, "outcome", _only_remembered), "forgetful again", seed=33),
     _mutant("volatile work is given out again",
             "a broker that was killed before its commit ran work twice",
-            "at most once", (DelegationPolicy, "_may_have_run", _never_ran), "volatile broker", seed=1951),
+            "at most once", (DelegationPolicy, "_may_have_run", _never_ran), "volatile broker", seed=154),
     _mutant("volatile work may have run if its id was made before",
             "a delegator's clock that was ahead, or the broker's that was set back, had work run twice",
             "at most once", (DelegationPolicy, "_may_have_run", _ran_by_the_time), "",
