@@ -147,6 +147,19 @@ def test_a_restarted_agent_begins_anew_and_has_one_timer(bus: TestRuntime) -> No
     assert 5 <= len(Ticker.ticks) <= 6, "the old instance's timer has ended with it"
 
 
+def test_a_timer_that_is_late_by_an_hour_runs_once_and_goes_on(bus: TestRuntime) -> None:
+    bus.start(Ticker)
+    bus.start(Daily)
+    bus.advance(25.0)
+    began, before = Ticker.ticks[0], len(Ticker.ticks)
+    bus.clock.advance(86_400.0)  # at one bound, as for a process that is stopped
+    bus.advance(1.0)
+
+    assert (len(Ticker.ticks) - before, len(Daily.moments)) == (1, 1)
+    bus.advance(29.0)
+    assert [round(tick - began, 1) % 10.0 for tick in Ticker.ticks[before + 1 :]] == pytest.approx([0.0] * 3, abs=0.4)
+
+
 def test_while_one_runs_no_other_begins(bus: TestRuntime) -> None:
     bus.start(Slow)
     bus.advance(81.0)

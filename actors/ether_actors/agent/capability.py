@@ -289,7 +289,7 @@ def handlers_of(cls: type, namespace: dict[str, Any]) -> dict[str, Handler]:
         if other is not handler:
             msg = (
                 f"{cls.__qualname__} declares {handler.capability.name!r} twice: "
-                f"{other.function.__name__} and {function.__name__}."
+                f"{other.function.__name__} and {function.__name__}; give each a name of its own."
             )
             raise InvalidManifest(msg)
     return found

@@ -112,6 +112,20 @@ def test_a_method_has_one_schedule_and_needs_a_capability_that_takes_nothing() -
         Needy.schedules()
 
 
+def test_two_schedules_of_one_name_are_refused() -> None:
+    class Twice(Agent):
+        @every(5.0)
+        @capability("a.tick")
+        def often(self) -> None: ...
+
+        @cron("0 7 * * *")
+        @capability("a.tick")
+        def daily(self) -> None: ...
+
+    with pytest.raises(InvalidManifest, match=r"Twice declares 'a.tick' twice: daily and often; give each a name of"):
+        Twice.schedules()
+
+
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
 
