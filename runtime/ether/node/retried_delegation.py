@@ -175,11 +175,21 @@ class RetriedDelegation:
     def _copy(self, number: int, timeout: float | None) -> Delegation:
         """The first delegation as that attempt; the same each time if the request id is the user's, who may repeat it."""
         first, text = self.handle.delegation, to_text(self._first)
-        request_id = foreign_id(f"{text}/{number}") if self._is_named else self.resources.make_id()
+        request_id = self._next_name() if self._is_named else self.resources.make_id()
         return first.model_copy(update={
             "request_id": to_text(request_id), "timeout": timeout, "timestamp": self.resources.wall(),
             "extensions": freeze({**first.extensions, _MARK: {"attempt": number, "first": text}}),
         })  # fmt: skip
+
+    def _next_name(self) -> bytes:
+        """The request id of the next attempt of a request that is the user's.
+
+        What this node did not send keeps its id: an earlier process may have sent it, so another id might run it twice.
+        """
+        last, error = self.earlier[-1], self.earlier[-1].error
+        if error is not None and error.code == "link_full" and last.from_agent == self._host.name:
+            return self._current.key
+        return foreign_id(f"{to_text(self._current.key)}/again")
 
     def _end(self, current: Handle) -> None:
         self._host.forget(self)
