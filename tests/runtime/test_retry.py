@@ -32,6 +32,7 @@ from ether import (
 )  # fmt: skip
 from ether.testing import TestRuntime
 from ether_broker.envelope.ids import PROCESS, is_rising, to_bytes
+from ether_broker.errors import JournalUnavailable
 
 PATIENCE = 20.0
 SOON = Backoff(initial=0.001, maximum=0.01)
@@ -242,6 +243,39 @@ def test_the_same_request_again_has_the_same_attempts(bus: Runtime) -> None:
     assert again.result(PATIENCE).data == 3
     assert again.request_id == first.request_id
     assert len(Flaky.ran) == 3
+
+
+def test_what_was_refused_without_a_look_at_its_id_does_not_run_twice() -> None:
+    """A delegator that is restarted says what it said before, and the link is full, or the journal cannot be read."""
+    ran: list[str] = []
+
+    class Once(Agent):
+        @capability("once")
+        def once(self, task: Task) -> int:
+            ran.append(task.request_id)
+            return len(ran)
+
+    def unread(_request_id: bytes) -> Any:
+        raise JournalUnavailable("no")
+
+    for code in ("link_full", "journal_unavailable"):
+        ran.clear()
+        with TestRuntime() as bus, pytest.MonkeyPatch.context() as patch:
+            bus.start(Once)
+            request = bus.node.resources.new_id()
+            assert bus.delegate("once", request_id=request, retry=Retry()).result().data == 1
+            if code == "link_full":
+                patch.setattr(bus.link, "backlog", -1)
+            else:
+                patch.setattr(bus._world.broker.supervisor.state, "outcome", unread)
+
+            again = bus.delegate("once", request_id=request, retry=Retry(), timeout=30.0)
+            bus.run()
+            patch.undo()
+            bus.advance(9.0)
+
+            assert [response.error and response.error.code for response in again.earlier] == [code]
+            assert (again.outcome().data, again.request_id, ran) == (1, request, [request])
 
 
 def test_what_cannot_be_sent_is_raised_and_what_is_no_policy_is_refused(bus: Runtime) -> None:

@@ -458,13 +458,13 @@ class Auditor:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return
             if code == "link_full":
-                if plan.request_id in self._deadlines:
+                if plan.request_id in self._deadlines and plan.request_id not in self.said_again:
                     self.fail("one outcome", f"{name} was refused by its node's link, and sent")
                 return
             if code == "closed" or (code == "broker_lost" and (plan.is_volatile or not world.scenario.durable)):
                 return
         elif code == "journal_unavailable":
-            if plan.request_id in world.disk.accepted:
+            if plan.request_id in world.disk.accepted and plan.request_id not in self.said_again:
                 self.fail("one outcome", f"{name} was refused and accepted")
             return
         elif plan.request_id in self.taken and (

@@ -319,7 +319,11 @@ class Life:
         """Leave in order."""
         self.is_leaving = True
         self.node.close(0.0)
-        self.member.world.timeline.after(0.6, lambda: self.crash(0.0))
+        self.member.world.timeline.after(0.6, self._end)
+
+    def _end(self) -> None:
+        self.member.world.auditor.retries.left(self)
+        self.crash(0.0)
 
 
 class Member:

@@ -30,6 +30,8 @@ _NAMED: Final = (
 _SAME: Final = ("from_agent", "to_agent", "capability", "params", "priority", "parent", "durability", "fallback")
 """What attempts have in common."""
 _ROUNDING: Final = 1e-6
+_LOOK: Final = 0.4
+"""Seconds after which a node has seen that an attempt is due, and a little."""
 _ENDED: Final = frozenset({Status.COMPLETED, Status.CANCELLED})
 _OWN_WORD: Final = {"busy": Status.FAILED_EXECUTION, "overloaded": Status.REJECTED_OVERLOAD}
 """{behaviour: status} with which agents themselves say that it may be tried again."""
@@ -58,10 +60,17 @@ class _Retried:
     """Likewise."""
     ended: float = 0.0
     """When the last of them ended, by the node's clock."""
+    ended_at: float = 0.0
+    """The same by the timeline."""
     handle: Handle | None = None
     """The delegator's."""
     is_cancelled: bool = False
     ends: int = 0
+
+    @property
+    def ids(self) -> list[bytes]:
+        """Of its attempts, each once."""
+        return list(dict.fromkeys(handle.key for handle in self.handles))
 
 
 class Retries:
@@ -115,16 +124,29 @@ class Retries:
         else:
             plan = before[0].plans[before[1]]
             plans.append(plan)
-            if not plan.is_named or before[0].life is retried.life or before[1] != len(plans) - 1:
+            is_said_again = before[0].life is not retried.life or (len(plans) > 1 and _is_untaken(retried.handles[-2]))
+            if not (plan.is_named and is_said_again):
                 self._fail(f"{self._name(retried)} has the id of another attempt")
             world.auditor.said_again.add(handle.key)
             handle.add_done_callback(lambda done: world.auditor.ended(plan, retried.life.number, done))
 
+        self._check_ids(retried)
+        self._check_time(retried, handle)
+
         def hear(update: object) -> None:
             if update is None:
-                retried.ended = retried.life.member.clock.monotonic()
+                retried.ended, retried.ended_at = retried.life.member.clock.monotonic(), world.timeline.now
 
         handle.listen(hear)
+
+    def _check_ids(self, retried: _Retried) -> None:
+        """Judge that a delegator has the same ids in each of its lives, if it has chosen the first."""
+        ids = retried.ids
+        for other in self._all:
+            if other.ids[0] == ids[0] and any(mine != theirs for mine, theirs in zip(ids, other.ids, strict=False)):
+                self._fail(
+                    f"attempt {len(retried.handles)} of {self._name(retried)} has another id than in an earlier life"
+                )
 
     def _judge(self, retried: _Retried, handle: Handle) -> None:
         """Judge that a further attempt is made."""
@@ -151,8 +173,30 @@ class Retries:
         outcome = before.outcome()
         if now < retried.ended + (outcome.retry_after or 0.0) - _ROUNDING:
             self._fail(f"{name} is made {now - retried.ended:.3f} s after an outcome that says {outcome.retry_after}")
-        if why := _why_not(policy, retried.plans[-1], outcome):
+        backoff, waited = policy.backoff, now - retried.ended
+        most = min(backoff.maximum, backoff.initial * backoff.factor ** (number - 2))
+        if waited < most * (1.0 - backoff.jitter) - _ROUNDING:
+            self._fail(f"{name} is made after {waited:.3f} s, sooner than its policy has it")
+        if self._was_awake(retried) and waited > max(most, outcome.retry_after or 0.0) + _LOOK:
+            self._fail(f"{name} is made after {waited:.3f} s, later than its policy has it")
+        is_said_again = handle.key == before.key  # which `_attempted` judges
+        if not is_said_again and (why := _why_not(policy, retried.plans[-1], outcome)):
             self._fail(f"{name} is made after {_said(outcome)}: {why}")
+
+    def _check_time(self, retried: _Retried, handle: Handle) -> None:
+        """Judge how much time an attempt has."""
+        now, seconds = retried.life.member.clock.monotonic(), retried.policy.timeout
+        due = retried.deadline if seconds is None else min(retried.deadline, now + seconds)
+        is_within_another = handle.delegation.parent is not None  # which may end sooner
+        if handle.deadline > due + _ROUNDING or (handle.deadline < due - _ROUNDING and not is_within_another):
+            self._fail(
+                f"an attempt of {self._name(retried)} has {handle.deadline - now:.3f} s, and not {due - now:.3f}"
+            )
+
+    @staticmethod
+    def _was_awake(retried: _Retried) -> bool:
+        """Whether its process has not stood still since the last attempt ended."""
+        return retried.life.thawed < retried.ended_at
 
     def started(self, plan: Plan) -> None:
         """See a handler begin an attempt, perhaps after the next was made."""
@@ -194,6 +238,9 @@ class Retries:
             ids.append("")  # it waited for an attempt that there will not be
         elif not last.done or outcome != last.outcome():
             self._fail(f"{name} ended with {_said(outcome)}, which is not the outcome of its last attempt")
+        now = retried.life.member.clock.monotonic()
+        if self._was_awake(retried) and now > max(retried.ended, retried.deadline) + _LOOK:
+            self._fail(f"{name} ended {now - retried.deadline:.3f} s after its deadline")
         if earlier != ids[:-1] or handle.request_id != retried.handles[-1].request_id:
             self._fail(f"{name} was told of {len(earlier)} attempts before the last, and there were {len(ids) - 1}")
         self._check_patience(retried, outcome)
@@ -211,6 +258,12 @@ class Retries:
         is_wanted = outcome.status is Status.REJECTED_OVERLOAD or {outcome.status.value, code} & set(policy.on)
         if is_wanted and retried.ended + pause < retried.deadline:
             self._fail(f"{self._name(retried)} was given up after {len(retried.plans)} attempts with {_said(outcome)}")
+
+    def left(self, life: Life) -> None:
+        """Judge that nobody waits in a process that has been closed."""
+        for retried in self._all:
+            if retried.life is life and not retried.ends and not life.is_dead and not life.is_frozen:
+                self._fail(f"{self._name(retried)} goes on in a runtime that is closed")
 
     def unrest(self) -> str:
         """What is still to come; empty at rest."""
@@ -238,6 +291,13 @@ def _cancel(retried: _Retried) -> None:
     if not retried.handle.done:
         retried.is_cancelled = True
         retried.handle.cancel()
+
+
+def _is_untaken(handle: Handle) -> bool:
+    """Whether it was refused without regard to what became of its id before."""
+    outcome = handle.outcome()
+    code = outcome.error.code if outcome.error is not None else ""
+    return outcome.status is Status.REJECTED_OVERLOAD and code in {"journal_unavailable", "link_full"}
 
 
 def _why_not(policy: Retry, plan: Plan, outcome: Response) -> str:

@@ -25,6 +25,8 @@ __all__ = ["Timers", "timed"]
 QUICK, SLOW, CRON = "timer.quick", "timer.slow", "timer.cron"
 _SECONDS: Final = {QUICK: 0.3, SLOW: 1.0, CRON: 2.0}
 """{capability: its interval}"""
+_TIMEOUTS: Final = {QUICK: 1.0, SLOW: 3.0, CRON: 1.0}
+"""{capability: seconds that a run has}"""
 _LOOK: Final = 0.4
 """Seconds after which a node has seen that a timer is due, and a little."""
 _ROUNDING: Final = 1e-6
@@ -34,17 +36,17 @@ _ROUNDING: Final = 1e-6
 def timed(base: type[Agent]) -> type[Agent]:
     """A kind of agents that act by themselves too."""
 
-    @every(_SECONDS[QUICK], at_start=True, timeout=1.0)
+    @every(_SECONDS[QUICK], at_start=True, timeout=_TIMEOUTS[QUICK])
     @capability(QUICK)
     async def quick(self: Any, task: Task) -> Any:
         return await perform(self, None, task)
 
-    @every(_SECONDS[SLOW], timeout=3.0)
+    @every(_SECONDS[SLOW], timeout=_TIMEOUTS[SLOW])
     @capability(SLOW)
     async def slow(self: Any, task: Task) -> Any:
         return await perform(self, None, task)
 
-    @cron("*/2 * * * * *", timeout=1.0)
+    @cron("*/2 * * * * *", timeout=_TIMEOUTS[CRON])
     @capability(CRON)
     async def times(self: Any, task: Task) -> Any:
         return await perform(self, None, task)
@@ -105,6 +107,8 @@ class Timers:
     ) -> Handle:  # fmt: skip
         """See an agent delegate by itself; as `Responder.delegate_as`, which is `delegate`."""
         handle = delegate(agent, capability, params, to, options)
+        if options.get("retry") is None and handle.delegation.parent is not None:
+            self._fail(f"what {agent.agent_name} does by itself is a part of {handle.delegation.parent}")
         if capability in _SECONDS:
             self._ran(life, agent, capability, handle)
         elif isinstance(params, dict) and "plan" in params and options.get("retry") is None:
@@ -155,6 +159,9 @@ class Timers:
         timer = self._timers[agent, capability]
         if (handle.source, handle.delegation.to_agent) != (name, name):
             self._fail(f"{where} is a delegation of {handle.source} to {handle.delegation.to_agent}")
+        seconds = handle.deadline - clock.monotonic()
+        if abs(seconds - _TIMEOUTS[capability]) > _ROUNDING:
+            self._fail(f"{where} has {seconds:.3f} s, and not {_TIMEOUTS[capability]:.3f}")
         cell = life.node.agent_host.cell(name)
         if cell.agent is not agent or agent.actor_stopped.is_set() or cell.state is not CellState.RUNNING:
             self._fail(f"{where} runs, and the agent has ended")
@@ -179,17 +186,30 @@ class Timers:
     def end(self) -> None:
         """Judge that the timers of all agents that live go on, and end them so that the world can come to rest."""
         self.is_over = True
+        world = self._world
+        is_set = (
+            "clocks" in world.scenario.draws
+        )  # a wall clock that is set back by an hour has times come an hour later
         for (agent, name), timer in self._timers.items():
-            life = timer.life
-            if life.is_dead or life.is_frozen or life.is_leaving or agent.actor_stopped.is_set() or name == CRON:
+            if not _is_at_work(timer.life, agent) or (name == CRON and is_set):
                 continue
-            since = self._world.timeline.now - max(timer.changed, life.thawed)
+            since = world.timeline.now - max(timer.changed, timer.life.thawed)
             is_open = timer.handle is not None and not timer.handle.done
             if not is_open and since > _SECONDS[name] + _LOOK:
                 self._fail(f"{name} of {agent.agent_name} has not run for {since:.3f} s")
+        for number, (agent, due) in self._later.items():
+            life: Life = agent.life  # type: ignore[attr-defined]  # it is a worker's
+            late = life.member.clock.monotonic() - due
+            is_awake = world.timeline.now - life.thawed > _LOOK
+            if _is_at_work(life, agent) and is_awake and late > _LOOK and not world.plans[number].request_id:
+                self._fail(f"what {agent.agent_name} makes later was to be made {late:.3f} s ago")
         for member in self._world.members:
             if member.life is not None:
                 member.life.node._agent_timers.lives.clear()
 
     def _fail(self, message: str) -> None:
         self._world.auditor.fail("timers", message)
+
+
+def _is_at_work(life: Life, agent: Agent) -> bool:
+    return not (life.is_dead or life.is_frozen or life.is_leaving or agent.actor_stopped.is_set())

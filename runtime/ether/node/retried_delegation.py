@@ -19,6 +19,7 @@ from ether_actors.threads.pending_call import PendingCall
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import foreign_id, to_text
+from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
@@ -38,6 +39,9 @@ logger: logging.Logger = logging.getLogger("ether.retry")
 _T = TypeVar("_T")
 _MARK: Final = "retry"
 """The extension that tells of an attempt its number and the request id of the first."""
+
+_UNTAKEN: Final = frozenset({"journal_unavailable", "link_full"})
+"""Codes with which the node and the supervisor refuse a request without regard to what became of its id before."""
 
 
 class RetryHost(HandleHost, Protocol):
@@ -184,10 +188,16 @@ class RetriedDelegation:
     def _next_name(self) -> bytes:
         """The request id of the next attempt of a request that is the user's.
 
-        What this node did not send keeps its id: an earlier process may have sent it, so another id might run it twice.
+        What was not taken keeps its id: an earlier process may have delegated it, so another id might run it twice.
         """
-        last, error = self.earlier[-1], self.earlier[-1].error
-        if error is not None and error.code == "link_full" and last.from_agent == self._host.name:
+        last = self.earlier[-1]
+        is_own = last.from_agent in {self._host.name, SUPERVISOR}
+        if (
+            is_own
+            and last.status is Status.REJECTED_OVERLOAD
+            and last.error is not None
+            and last.error.code in _UNTAKEN
+        ):
             return self._current.key
         return foreign_id(f"{to_text(self._current.key)}/again")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ether import Agent, Response, Retry, Status, Task, capability
+from ether import Agent, Response, Status, Task, capability
 from ether.testing import TestRuntime
 from ether_broker.timing import DEFAULT_TIMING
 
@@ -101,29 +101,6 @@ def test_what_starts_new_work_is_refused_by_a_full_link_and_calling_off_is_not(t
 
     assert code(refused.outcome()) == "link_full"
     assert running.outcome().status is Status.CANCELLED
-
-
-def test_a_retry_of_what_was_said_before_does_not_run_it_again_though_the_link_was_full_for_a_moment(two: Buses):
-    bus, began = two.bus, []
-
-    class Once(Agent):
-        @capability("once")
-        def once(self) -> int:
-            began.append(1)
-            return len(began)
-
-    bus.start(Once)
-    request_id = bus.node.resources.new_id()
-    assert bus.delegate("once", request_id=request_id, retry=Retry()).result().data == 1
-    backlog, bus.link.backlog = bus.link.backlog, -1
-
-    again = bus.delegate("once", request_id=request_id, retry=Retry(), timeout=30.0)
-    bus.run()
-    bus.link.backlog = backlog
-    bus.advance(5.0)
-
-    assert [code(response) for response in again.earlier] == ["link_full"]
-    assert (again.outcome().data, again.request_id, began) == (1, request_id, [1])
 
 
 def test_work_that_does_not_wait_for_the_journal_is_not_taken_by_a_node_whose_link_is_full(two: Buses):

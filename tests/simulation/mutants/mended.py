@@ -10,6 +10,7 @@ import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
 import ether_broker.transport.turns
 from ether.node.node_session import NodeSession as SessionState
+from ether.node.retried_delegation import RetriedDelegation
 from ether.testing import MemoryLink
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -24,7 +25,7 @@ from ether_actors.supervisor.observer_feed import ObserverFeed
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.ledger import Entry, Ledger
-from ether_broker.envelope.ids import made_at
+from ether_broker.envelope.ids import foreign_id, made_at, to_text
 from ether_broker.envelope.status import Status
 from ether_broker.security.access_list import Grant
 from ether_broker.transport.zeromq.link import ZmqLink
@@ -278,6 +279,10 @@ def _no_life(_show_life: Any) -> Any:
     return lambda self: None
 
 
+def _another_though_untaken(_next_name: Any) -> Any:
+    return lambda self: foreign_id(f"{to_text(self._current.key)}/again")
+
+
 MENDED: Final = (
     _mutant("a parent that nobody knows counts as none",
             "two delegations that name each other hung the broker",
@@ -359,6 +364,10 @@ MENDED: Final = (
     _mutant("a full link drops what is owed",
             "outcomes of finished work were lost when 64 MiB waited for a broker that was away",
             "no loss, liveness", (ZmqLink, "send", _drop_when_full), "narrow", seed=37),
+    _mutant("an attempt that was not taken is followed by another",
+            "a delegator that was restarted, and whose link was full for a moment, had work run twice",
+            "retries", (RetriedDelegation, "_next_name", _another_though_untaken), "",
+            proof="tests.runtime.test_retry:test_what_was_refused_without_a_look_at_its_id_does_not_run_twice"),
     _mutant("a full link is silent",
             "a living node was lost while the broker waited for its disk",
             "no loss", (MemoryLink, "show_life", _no_life), "",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import ether.node.agent_timers
+import ether.node.retried_delegation
 from ether.node.agent_host import AgentHost
 from ether.node.agent_timers import AgentTimers, _Timer
+from ether.node.node import Node
+from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
+from ether_actors.agent.agent_bus import Delayed
 from ether_actors.agent.schedule import _Every
 from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
@@ -19,7 +26,9 @@ from ether_actors.supervisor.registry.subscription_index import SubscriptionInde
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
+from ether_actors.task.handle import Handle
 from ether_actors.task.retry import Retry
+from ether_actors.task.task import Task
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox import Mailbox, Offer
@@ -210,7 +219,7 @@ def _beyond_the_deadline(try_again: Any) -> Any:
 
 def _one_too_many(delay: Any) -> Any:
     """The first attempt is not counted."""
-    return lambda self, response, attempt, left, random: delay(self, response, attempt - 1, left, random)
+    return lambda self, *more: delay(replace(self, attempts=self.attempts + 1), *more)
 
 
 def _cancelled_and_again(_cancel: Any) -> Any:
@@ -221,6 +230,104 @@ def _cancelled_and_again(_cancel: Any) -> Any:
 def _late_again(fits: Any) -> Any:
     """What timed out is tried again, whether it had begun or not."""
     return lambda self, response: fits(self, response) or response.status is Status.TIMEOUT
+
+
+def _whatever_fails(fits: Any) -> Any:
+    """What failed is tried again, though nobody asked for it."""
+    return lambda self, response: fits(self, response) or response.status is Status.FAILED_EXECUTION
+
+
+def _cancelled_fits(fits: Any) -> Any:
+    """What was cancelled is tried again."""
+    return lambda self, response: fits(self, response) or response.status is Status.CANCELLED
+
+
+def _overload_stands(fits: Any) -> Any:
+    """What was refused for overload is not tried again."""
+    return lambda self, response: response.status is not Status.REJECTED_OVERLOAD and fits(self, response)
+
+
+def _not_what_is_named(fits: Any) -> Any:
+    """What the policy names is not tried again."""
+    return lambda self, response: fits(replace(self, on=()), response)
+
+
+def _delays(change: Callable[[float, Any], float]) -> Callable[[Any], Any]:
+    """The delay before another attempt is not the policy's."""
+
+    def make(delay: Any) -> Any:
+        def mutated(self: Retry, response: Any, *more: Any) -> float | None:
+            found = delay(self, response, *more)
+            return None if found is None else change(found, response)
+
+        return mutated
+
+    return make
+
+
+def _without_the_agents_word(delay: Any) -> Any:
+    """`retry_after` is not heeded."""
+    return lambda self, response, *more: delay(self, response.model_copy(update={"retry_after": None}), *more)
+
+
+def _past_the_deadline(delay: Any) -> Any:
+    """A delay is waited for that is longer than what is left."""
+    return lambda self, response, attempt, _left, random: delay(self, response, attempt, math.inf, random)
+
+
+def _all_the_time(_least: Any) -> Any:
+    """An attempt has as much time as all together."""
+    return lambda one, other: one if other is None else other
+
+
+def _of_its_own(copy: Any) -> Any:
+    """The ids of further attempts do not follow from the first, which the delegator chose."""
+
+    def mutated(self: RetriedDelegation, *more: Any) -> Any:
+        self._is_named = False
+        return copy(self, *more)
+
+    return mutated
+
+
+def _to_anybody(copy: Any) -> Any:
+    """Further attempts do not name the agent that the first names."""
+    return lambda self, *more: copy(self, *more).model_copy(update={"to_agent": None})
+
+
+def _miscounted(copy: Any) -> Any:
+    """Further attempts say that they are the one before."""
+    return lambda self, number, timeout: copy(self, number - 1, timeout)
+
+
+def _as_the_first(_stand_for: Any) -> Any:
+    """The delegator's handle has the id of the first attempt."""
+    return lambda self, other: None
+
+
+def _last_of_all(try_again: Any) -> Any:
+    """The outcomes of earlier attempts are forgotten, but for the last."""
+
+    def mutated(self: RetriedDelegation) -> None:
+        del self.earlier[:-1]
+        try_again(self)
+
+    return mutated
+
+
+def _never(_method: Any) -> Any:
+    """It is not done."""
+    return lambda self, *more: None
+
+
+def _kept(_end: Any) -> Any:
+    """What has ended is kept."""
+    return lambda self, current: current.share(self.handle)
+
+
+def _after_the_task(_open_services: Any) -> Any:
+    """A handler that has returned may go on with its attempts."""
+    return lambda self, what: self._services
 
 
 def _overlapping(look: Any) -> Any:
@@ -272,6 +379,54 @@ def _never_again(start: Any) -> Any:
     return mutated
 
 
+def _ended_by_failure(look: Any) -> Any:
+    """A timer ends with a run that does not end well."""
+
+    def mutated(self: Any) -> None:
+        if self._handle is None or not self._handle.done or self._handle.outcome().ok:
+            look(self)
+
+    return mutated
+
+
+def _once_by_the_wall(set_: Any) -> Any:
+    """A cron expression has one time."""
+
+    def mutated(self: Any, last: float | None) -> None:
+        if last is None or not self.schedule.is_by_wall:
+            set_(self, last)
+
+    return mutated
+
+
+def _at_once(due: Any) -> Any:
+    """An interval begins with a run."""
+    return lambda self, last, now: now if last is None else due(self, last, now)
+
+
+def _with_any_timeout(delegate: Any) -> Any:
+    """The runs of a timer have the bus's timeout."""
+    return lambda self, cell, capability, timeout: delegate(self, cell, capability, None)
+
+
+def _part_of_a_task(delegate_as: Any) -> Any:
+    """What an agent delegates by itself is a part of what it works on, and ends with it."""
+
+    def mutated(  # noqa: PLR0917  as `Responder.delegate_as`
+        self: Responder, agent: Any, capability: str, params: Any, to: Any, options: Any
+    ) -> Any:  # fmt: skip
+        works = agent.life.node.agent_host.cell(agent.agent_name).works.values()
+        ids = [work.task.request_id for work in works if work.task is not None]
+        return delegate_as(self, agent, capability, params, to, {**options, "parent": ids[0]} if ids else options)
+
+    return mutated
+
+
+def _half_the_time(call_after: Any) -> Any:
+    """What is to be made later is made after half of the time."""
+    return lambda self, seconds, call: call_after(self, seconds / 2, call)
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -308,14 +463,44 @@ PLANTED: Final = (
     ),
     _mutant("one retry too many", "retries", (Retry, "delay", _one_too_many), 0, "retries"),
     _mutant(
-        "retries after a cancellation", "retries", (RetriedDelegation, "cancel", _cancelled_and_again), 10, "retries"
+        "retries after a cancellation", "retries", (RetriedDelegation, "cancel", _cancelled_and_again), 14, "retries"
     ),
     _mutant("retries of what timed out", "retries", (Retry, "_fits", _late_again), 13, "retries"),
     _mutant("timers that overlap", "timers", (_Timer, "look", _overlapping), 1, "timers"),
-    _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 1, "timers"),
+    _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 33, "timers"),
     _mutant("times that come again", "timers", (ether.node.agent_timers, "_DAY", _at_once_anew), 45, "timers clocks"),
     _mutant("timers of ended instances", "timers", (_Timer, "look", _on_after_the_end), 1, "timers"),
     _mutant("delegations of ended agents", "timers", (AgentHost, "is_open", _on_without_its_agent), 14, "timers"),
     _mutant("timers of the first instance only", "timers", (AgentTimers, "start", _never_again), 1, "timers"),
+    _mutant("retries of what failed", "retries", (Retry, "_fits", _whatever_fails), 10, "retries"),
+    _mutant("retries of what was cancelled", "retries", (Retry, "_fits", _cancelled_fits), 106, "retries cancel"),
+    _mutant("no retries after overload", "retries", (Retry, "_fits", _overload_stands), 8, "retries"),
+    _mutant("no retries of what is named", "retries", (Retry, "_fits", _not_what_is_named), 0, "retries"),
+    _mutant(
+        "retries at once", "retries", (Retry, "delay", _delays(lambda _, said: said.retry_after or 0.0)), 0, "retries"
+    ),
+    _mutant("retries too late", "retries", (Retry, "delay", _delays(lambda delay, _: delay + 2.0)), 0, "retries"),
+    _mutant("retries before retry_after", "retries", (Retry, "delay", _without_the_agents_word), 8, "retries"),
+    _mutant("delays past the deadline", "retries", (Retry, "delay", _past_the_deadline), 0, "retries"),
+    _mutant(
+        "attempts with all the time", "retries", (ether.node.retried_delegation, "_least", _all_the_time), 0, "retries"
+    ),
+    _mutant("attempts with ids of their own", "retries", (RetriedDelegation, "_copy", _of_its_own), 8, "retries"),
+    _mutant("attempts to anybody", "retries", (RetriedDelegation, "_copy", _to_anybody), 0, "retries"),
+    _mutant("attempts that miscount", "retries", (RetriedDelegation, "_copy", _miscounted), 0, "retries"),
+    _mutant("handles of the first attempt", "retries", (Handle, "stand_for", _as_the_first), 0, "retries"),
+    _mutant("earlier outcomes are forgotten", "retries", (RetriedDelegation, "_try_again", _last_of_all), 0, "retries"),
+    _mutant("retries that never come", "liveness", (RetriedDelegation, "_try_again", _never), 0, "retries"),
+    _mutant("retries after the close", "retries", (RetriedDelegation, "close", _never), 19, "retries leave"),
+    _mutant("retries that are kept", "retries", (RetriedDelegation, "_end", _kept), 0, "retries"),
+    _mutant("retries after the task", "retries", (Task, "_open_services", _after_the_task), 213, "retries"),
+    _mutant("timers that end with a failure", "timers", (_Timer, "look", _ended_by_failure), 1, "timers"),
+    _mutant("cron expressions of one time", "timers", (_Timer, "_set", _once_by_the_wall), 6, "timers"),
+    _mutant("intervals that begin with a run", "timers", (_Every, "due", _at_once), 1, "timers"),
+    _mutant("timers without their timeout", "timers", (Node, "_delegate_to_itself", _with_any_timeout), 1, "timers"),
+    _mutant("delegations within a task", "timers", (Responder, "delegate_as", _part_of_a_task), 1, "timers"),
+    _mutant("delays that are half", "timers", (Responder, "call_after", _half_the_time), 1, "timers"),
+    _mutant("delays that never end", "timers", (Delayed, "_make", _never), 1, "timers"),
+    _mutant("delays that cannot be cancelled", "timers", (Delayed, "cancel", _never), 1, "timers"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
 )
