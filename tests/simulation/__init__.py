@@ -11,6 +11,8 @@
     disk           the journal's disk: what was synced survives a crash, the rest does not
     timeline       what happens next, and clocks that do not quite agree
     workload       what is asked, and what the agents do with it
+    retries        what is tried again, how often and until when
+    timers         agents that act by themselves, and when
     raw, hostile   sessions that speak the protocol by themselves; some of them mean harm
     answers        that no answer is lost on its way
     waits          how long who means well waits for who does not

@@ -436,8 +436,9 @@ class Auditor:
             code = error.code if error is not None else "?"
             self._unrecorded(plan, life, code, handle)
         world.note("ended", plan.number, life, code)
-        for _, other, _ in plan.ends:
-            if envelope and other and other != envelope and not code:
+        for _, other, refusal in plan.ends:
+            is_taken_now = refusal == "journal_unavailable" and plan.request_id in self.said_again
+            if envelope and other and other != envelope and not code and not is_taken_now:
                 self.fail("one outcome", f"{self.name(plan.request_id)} had two outcomes at its delegator")
         plan.ends.append((life, envelope, code))
 
