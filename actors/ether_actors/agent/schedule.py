@@ -126,7 +126,7 @@ def cron(expression: str, *, zone: str = "UTC", timeout: float | None = None) ->
     except MissingExtra:
         raise
     except StopIteration:
-        raise InvalidManifest(f"{where}: the time never comes.") from None
+        raise InvalidManifest(f"{where}: the time never comes; give a day that one of its months has.") from None
     except Exception as error:  # noqa: BLE001  cronsim's own, and what it raises on other types
         msg = f"{where}: {error}; give five fields, as in '0 7 * * MON-FRI' for every working day at seven."
         raise InvalidManifest(msg) from None
