@@ -255,7 +255,9 @@ class Retries:
             return
         pause = max(policy.backoff.maximum, outcome.retry_after or 0.0)
         code = outcome.error.code if outcome.error is not None else ""
-        is_wanted = outcome.status is Status.REJECTED_OVERLOAD or {outcome.status.value, code} & set(policy.on)
+        is_passing = outcome.status is Status.REJECTED_OVERLOAD or code in {"agent_down", "expired"}
+        is_own_word = code == "exception" and outcome.error is not None and outcome.error.retryable
+        is_wanted = is_passing or is_own_word or {outcome.status.value, code} & set(policy.on)
         if is_wanted and retried.ended + pause < retried.deadline:
             self._fail(f"{self._name(retried)} was given up after {len(retried.plans)} attempts with {_said(outcome)}")
 

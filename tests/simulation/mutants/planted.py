@@ -242,9 +242,18 @@ def _cancelled_fits(fits: Any) -> Any:
     return lambda self, response: fits(self, response) or response.status is Status.CANCELLED
 
 
-def _overload_stands(fits: Any) -> Any:
-    """What was refused for overload is not tried again."""
-    return lambda self, response: response.status is not Status.REJECTED_OVERLOAD and fits(self, response)
+def _stands(status: Status) -> Callable[[Any], Any]:
+    """Some of what is tried again by itself is not, unless the policy names it."""
+
+    def make(fits: Any) -> Any:
+        def mutated(self: Retry, response: Any) -> bool:
+            code = response.error.code if response.error is not None else ""
+            is_named = response.status in self.on or code in self.on
+            return fits(self, response) and (is_named or response.status is not status)
+
+        return mutated
+
+    return make
 
 
 def _not_what_is_named(fits: Any) -> Any:
@@ -474,7 +483,14 @@ PLANTED: Final = (
     _mutant("timers of the first instance only", "timers", (AgentTimers, "start", _never_again), 1, "timers"),
     _mutant("retries of what failed", "retries", (Retry, "_fits", _whatever_fails), 10, "retries"),
     _mutant("retries of what was cancelled", "retries", (Retry, "_fits", _cancelled_fits), 106, "retries cancel"),
-    _mutant("no retries after overload", "retries", (Retry, "_fits", _overload_stands), 8, "retries"),
+    _mutant("no retries after overload", "retries", (Retry, "_fits", _stands(Status.REJECTED_OVERLOAD)), 8, "retries"),
+    _mutant("no retries of what expired", "retries", (Retry, "_fits", _stands(Status.TIMEOUT)), 10, "retries"),
+    _mutant(
+        "no retries of what was down", "retries", (Retry, "_fits", _stands(Status.REJECTED_CAPABILITY)), 154, "retries"
+    ),
+    _mutant(
+        "no retries at an agent's word", "retries", (Retry, "_fits", _stands(Status.FAILED_EXECUTION)), 14, "retries"
+    ),
     _mutant("no retries of what is named", "retries", (Retry, "_fits", _not_what_is_named), 0, "retries"),
     _mutant(
         "retries at once", "retries", (Retry, "delay", _delays(lambda _, said: said.retry_after or 0.0)), 0, "retries"
