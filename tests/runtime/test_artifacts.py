@@ -185,12 +185,15 @@ def test_what_was_not_offered_cannot_be_fetched(bus: Runtime, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("change", ["write", "replace", "link", "remove", "directory", "fifo"])
+@pytest.mark.parametrize("change", ["write", "replace", "link", "link to it", "remove", "directory", "fifo"])
 def test_a_file_that_was_changed_since_is_not_given_out(bus: Runtime, tmp_path: Path, change: str) -> None:
     artifact, file, other = make(bus, tmp_path), tmp_path / "report", tmp_path / "other"
     other.write_bytes(CONTENT)
     if change == "write":
         os.utime(file, ns=(0, 0))
+    elif change == "link to it":
+        file.rename(tmp_path / "moved")
+        file.symlink_to(tmp_path / "moved")
     else:
         file.unlink()
     if change == "replace":
@@ -203,6 +206,23 @@ def test_a_file_that_was_changed_since_is_not_given_out(bus: Runtime, tmp_path: 
         os.mkfifo(file)
 
     with pytest.raises(ArtifactMismatch, match="was changed or removed since"):
+        artifact.read()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_file_that_its_node_cannot_open_is_told_as_such(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    opened = os.open
+
+    def refuse(path: Any, *args: Any, **options: Any) -> int:
+        if path == artifact.path:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ArtifactUnavailable, match="Permission denied"):
         artifact.read()
 
 

@@ -54,4 +54,6 @@ def test_a_welcome_of_the_same_broker_that_was_long_under_way_makes_no_deadline_
     world.clock.advance(0.1)
     node.received([pack_envelope(Kind.WELCOME, body=pack(said))])
 
+    node.abandon()
+
     assert node._broker_clock.offset == before

@@ -1,0 +1,134 @@
+"""A fetcher beside what its link brings: answers of sessions before, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ether.node import artifact_fetcher
+from ether.node.artifact_fetcher import ArtifactFetcher
+from ether.node.connection.session_state import SessionState
+from ether_broker.envelope.artifact import Artifact, ArtifactSource
+from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
+from ether_broker.errors import ArtifactUnavailable, TooMuch
+from ether_broker.wire.chunk import MOST_CHUNK
+from ether_broker.wire.frame import Kind, pack_envelope, read_header
+
+ARTIFACT = Artifact(
+    path="/report", sha256="0" * 64, size=MOST_CHUNK + 3, source=ArtifactSource(node="desk", file="1", key="k")
+)  # fmt: skip
+
+
+class Link:
+    """Sender and resources of a node, whose broker answers as a test says whenever it is sent something."""
+
+    answer: Callable[[list[bytes]], None]
+
+    def __init__(self) -> None:
+        self.link = SimpleNamespace(is_receiving_thread=False, endpoint="memory")
+        self.pauses: list[float] = []
+        self.taken_back: list[bytes] = []
+        self._asked: list[bytes] = []
+
+    def send(self, envelope: bytes, *, more_follows: bool = False) -> None:
+        self._asked.append(read_header(envelope).request_id)
+
+    def send_now(self, envelope: bytes) -> None:
+        header = read_header(envelope)
+        assert (header.kind, header.body) == (Kind.FETCH, len(envelope))
+        self.taken_back.append(header.request_id)
+
+    def flush(self) -> None:
+        asked, self._asked = self._asked, []
+        if asked:
+            self.answer(asked)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def wait(self, _event: object, seconds: float) -> bool:
+        self.pauses.append(seconds)
+        return False
+
+    def take(self, queue: SimpleQueue[bytes], timeout: float | None) -> bytes:
+        return queue.get_nowait()
+
+
+def fetched(answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None) -> tuple[bytes, Link]:
+    """The bytes that come when a broker answers like this, which is called for all that was asked in one go."""
+    link = link or Link()
+    link.answer = lambda asked: answer(fetcher, asked)
+    state = SessionState()
+    state.heard = 0.0
+    resources: Any = link
+    fetcher = ArtifactFetcher(resources, resources, state)
+    came = bytearray()
+    fetcher.fetch(ARTIFACT, came.extend, 1.0)
+    return bytes(came), link
+
+
+def bring(fetcher: ArtifactFetcher, request_id: bytes, body: bytes) -> None:
+    envelope = pack_envelope(Kind.CHUNK, request_id=request_id, status=Status.COMPLETED, body=body)
+    assert fetcher.answered(read_header(envelope), envelope)
+
+
+def refuse(fetcher: ArtifactFetcher, request_id: bytes) -> None:
+    envelope = pack_envelope(Kind.ERROR, request_id=request_id, body=pack({"code": TooMuch.code, "message": "wait"}))
+    assert fetcher.answered(read_header(envelope), envelope)
+
+
+@pytest.mark.parametrize("late", ["chunk", "refusal"])
+def test_what_a_session_before_answered_is_not_taken_for_what_is_asked_now(late: str) -> None:
+    rounds: list[list[bytes]] = []
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        rounds.append(asked)
+        if len(rounds) == 1:
+            fetcher.begin_again()
+            for request_id in asked:
+                bring(fetcher, request_id, b"old") if late == "chunk" else refuse(fetcher, request_id)
+        else:
+            for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
+                bring(fetcher, request_id, bytes(length))
+
+    came, link = fetched(answer)
+
+    assert came == bytes(MOST_CHUNK + 3)
+    assert len(rounds) == 2
+    assert link.pauses == []
+
+
+def test_what_the_broker_cannot_pass_on_is_asked_again_after_a_pause() -> None:
+    rounds: list[list[bytes]] = []
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        rounds.append(asked)
+        if len(rounds) == 1:
+            bring(fetcher, asked[0], bytes(MOST_CHUNK))
+            refuse(fetcher, asked[1])
+        else:
+            bring(fetcher, asked[0], b"end")
+
+    came, link = fetched(answer)
+
+    assert came == bytes(MOST_CHUNK) + b"end"
+    assert link.pauses == [artifact_fetcher._PAUSE]
+
+
+def test_what_is_given_up_is_taken_back() -> None:
+    rounds: list[list[bytes]] = []
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        rounds.append(asked)
+        bring(fetcher, asked[0], b"short")
+
+    link = Link()
+    with pytest.raises(ArtifactUnavailable, match="is cut off"):
+        fetched(answer, link)
+
+    assert link.taken_back == rounds[0][1:]
