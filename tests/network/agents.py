@@ -7,9 +7,11 @@ import os
 import time
 from pathlib import Path
 
-from ether import Agent, Artifact, Response, Task, capability
+from pydantic import BaseModel
 
-__all__ = ["Archive", "Beta", "Gamma", "Keeper", "Run", "Single", "read_runs"]
+from ether import Agent, Artifact, Event, Response, Task, capability, every, on_event
+
+__all__ = ["Archive", "Beta", "Gamma", "Keeper", "Ledger", "Run", "Single", "read_runs"]
 
 RUNS = "RUNS"
 """Environment variable: the file of runs."""
@@ -41,6 +43,45 @@ class Archive(Agent):
     def digest(self, file: Artifact) -> str:
         with file.open() as opened:
             return hashlib.sha256(opened.read()).hexdigest()
+
+
+class Entries(BaseModel):
+    """The state of a ledger."""
+
+    numbers: list[int] = []
+
+
+class Ledger(Agent):
+    """Keeps what it hears of, and speaks of itself now and then."""
+
+    state: Entries
+
+    @every(0.2)
+    @capability("ledger.tick")
+    def tick(self) -> None:
+        self.bus.publish("ledger.tick")
+
+    @on_event("ledger.entry")
+    def note(self, event: Event) -> None:
+        self.state.numbers.append(event.data["n"])
+
+    @capability("ledger.total", idempotent=True)
+    def total(self) -> list[int]:
+        return self.state.numbers
+
+    @capability("ledger.double")
+    def double(self, n: int) -> int:
+        return 2 * n
+
+    @capability("ledger.name")
+    def name(self) -> str:
+        return self.agent_name
+
+    @capability("ledger.hold")
+    def hold(self, name: str, seconds: float, task: Task) -> str:
+        task.progress(0.5)
+        time.sleep(seconds)
+        return name
 
 
 class Recorded(Agent):

@@ -19,6 +19,7 @@ from ether import (
     AgentCrash,
     ChildSpec,
     Cluster,
+    DuplicateAgent,
     InvalidManifest,
     InvalidState,
     Rejected,
@@ -30,7 +31,7 @@ from ether import (
     Task,
     capability,
 )
-from ether.cluster import AgentSpec, NodeSpec
+from ether.cluster import AgentSpec, NodeSpec, node_main
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.supervisor.state import agent_states
@@ -656,6 +657,23 @@ def test_it_survives_the_nodes_process_and_the_brokers_and_goes_to_another_node(
         Runtime.connect(cluster.url, name="desk") as bus,
     ):
         assert add(bus, 0).data == 3
+
+
+def test_a_node_gives_it_no_other_name_than_that_of_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_main, "_RELEASED", 0.2)
+    url, spec = f"ipc://{tmp_path}/bus.sock", AgentSpec("tests.runtime.test_agent_state:Tally")
+    with Runtime(bind=url, name="old") as old, Runtime.connect(url, name="new") as new:
+        old.start(Tally)
+        add(old, 5)
+        with pytest.raises(DuplicateAgent, match="Tally has a state, which belongs to its name"):
+            node_main._start_under_free_names(new, spec)
+        monkeypatch.setattr(node_main, "_RELEASED", PATIENCE)
+        stopping = threading.Timer(0.1, old.stop, ["tally"])
+        stopping.start()
+
+        assert node_main._start_under_free_names(new, spec) == ("tally",)
+        stopping.join()
+        assert get(new)["total"] == 5
 
 
 def test_an_answer_brings_it_in_front_of_its_body() -> None:

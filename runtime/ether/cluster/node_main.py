@@ -156,6 +156,8 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
 
 
 def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
+    if _has_state(agent):
+        return _start_with_state(bus, agent)
     refused: set[str] = set()
     for attempt in range(_TRIES):
         taken = {*_taken(bus, agent), *refused}
@@ -168,6 +170,32 @@ def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
                 raise
         else:
             break
+    return named.names
+
+
+def _has_state(agent: AgentSpec) -> bool:
+    _, cls = _maker(agent)
+    return cls is not None and cls.state_model() is not None
+
+
+def _start_with_state(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
+    """Start agents under the names that their states belong to; one that a lost node still seems to have is waited for.
+
+    Raises:
+        DuplicateAgent: another agent has one of the names.
+    """
+    [[named]] = name_agents([NodeSpec("here", (agent,))], set())
+    limit = time.monotonic() + _RELEASED
+    while _taken(bus, agent) & set(named.names) and time.monotonic() < limit:
+        time.sleep(0.1)
+    try:
+        _start(bus, named)
+    except DuplicateAgent as error:
+        msg = (
+            f"{error} {agent.start} has a state, which belongs to its name, so it is given no other by itself: give it a `name` "
+            "in a cluster file, or name= in bus.start."
+        )
+        raise DuplicateAgent(msg) from None
     return named.names
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ether.node.connection.session_state import SessionState
 from ether_broker.envelope.artifact import Artifact, ArtifactSource
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.errors import ArtifactUnavailable, TooMuch
+from ether_broker.errors import ArtifactUnavailable, NoSession, TooMuch
 from ether_broker.wire.chunk import MOST_CHUNK
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
@@ -32,6 +32,8 @@ class Link:
     def __init__(self) -> None:
         self.link = SimpleNamespace(is_receiving_thread=False, endpoint="memory")
         self.pauses: list[float] = []
+        self.now, self.delay = 0.0, 0.0
+        """Seconds by its clock, and until each answer comes."""
         self.taken_back: list[bytes] = []
         self._asked: list[bytes] = []
 
@@ -49,14 +51,19 @@ class Link:
             self.answer(asked)
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.now
 
     def wait(self, _event: object, seconds: float) -> bool:
         self.pauses.append(seconds)
         return False
 
     def take(self, queue: SimpleQueue[bytes], timeout: float | None) -> bytes:
-        return queue.get_nowait()
+        assert timeout is not None
+        taken = queue.get_nowait()
+        self.now += self.delay
+        if self.delay > timeout:
+            raise Empty
+        return taken
 
 
 def fetched(answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None) -> tuple[bytes, Link]:
@@ -132,3 +139,30 @@ def test_what_is_given_up_is_taken_back() -> None:
         fetched(answer, link)
 
     assert link.taken_back == rounds[0][1:]
+
+
+def test_that_the_broker_does_not_know_the_session_is_no_answer() -> None:
+    said = pack({"code": NoSession.code, "message": "say HELLO"})
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
+            told = pack_envelope(Kind.ERROR, request_id=request_id, body=said)
+            assert not fetcher.answered(read_header(told), told)
+            bring(fetcher, request_id, bytes(length))
+
+    assert fetched(answer)[0] == bytes(MOST_CHUNK + 3)
+
+
+@pytest.mark.parametrize("delay", [0.9, 1.1])
+def test_the_patience_begins_again_with_each_byte_that_comes(delay: float) -> None:
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
+            bring(fetcher, request_id, bytes(length))
+        link.delay = delay
+
+    link = Link()
+    if delay < 1.0:
+        assert fetched(answer, link)[0] == bytes(MOST_CHUNK + 3)
+    else:
+        with pytest.raises(ArtifactUnavailable, match="came for 1 s; 0 of 262,147 had come"):
+            fetched(answer, link)
