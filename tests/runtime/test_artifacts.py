@@ -354,6 +354,20 @@ def test_a_broker_that_is_silent_holds_nobody_up_who_is_on_another_bus(tmp_path:
             os.kill(pid, signal.SIGCONT)
 
 
+def test_another_file_of_that_name_here_is_not_mixed_with_the_one_that_is_fetched(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    (tmp_path / "another").write_bytes(b"another")
+    opened = artifact_module._open
+    monkeypatch.setattr(artifact_module, "_open", lambda _path: opened(tmp_path / "another"))
+
+    assert artifact.read() == CONTENT
+    assert artifact.copy_to(tmp_path / "copy").read_bytes() == CONTENT
+    with artifact.open() as file:
+        assert file.read() == CONTENT
+
+
 @pytest.mark.usefixtures("elsewhere")
 def test_many_at_once_wait_for_each_other(bus: Runtime, tmp_path: Path) -> None:
     artifact = make(bus, tmp_path)

@@ -192,8 +192,8 @@ def _start_with_state(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
         _start(bus, named)
     except DuplicateAgent as error:
         msg = (
-            f"{error} {agent.start} has a state, which belongs to its name, so it is given no other by itself: give it a `name` "
-            "in a cluster file, or name= in bus.start."
+            f"{error} {agent.start} has a state, which belongs to its name, so it is given no other: give it a `name` in a "
+            "cluster file, or name= in bus.start."
         )
         raise DuplicateAgent(msg) from None
     return named.names
