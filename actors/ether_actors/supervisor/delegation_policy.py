@@ -112,7 +112,7 @@ class DelegationPolicy:
             self._state.tell(session, header.request_id, Status.FAILED_EXECUTION, unread)
         return True
 
-    def _came_before(  # noqa: C901  each way to know of it
+    def _came_before(
         self, session: Session, header: Header, envelope: bytes
     ) -> bool | None:  # fmt: skip
         """Fold a request that came before into the first: its delegator gets the same outcome, if it has one (G1, G2).
@@ -129,9 +129,9 @@ class DelegationPolicy:
             first, capability = entry.source, entry.capability
             if is_own and _is_same(header, first, capability):
                 self._replay.go_on(session, request_id)
-        elif self._is_free(header):
+        elif self._is_free(session, header):
             return None
-        elif request_id in state.ended or request_id in state.ended.uncollected or state.journal.trouble is None:
+        else:
             outcome = state.outcome(request_id)
             session.input.spend(LOOK_UP)
             is_unheard = state.was_rejected_aside(request_id, outcome)
@@ -144,8 +144,6 @@ class DelegationPolicy:
                 first, capability = said.target, said.capability
             if is_own and _is_same(header, first, capability):
                 self._answer_again(session, request_id, outcome)
-        else:
-            return False
         what = "the same" if _is_same(header, first, capability) else "another"
         if is_own and what == "another":
             self._reject_id(session, header, first, capability)
@@ -157,7 +155,7 @@ class DelegationPolicy:
         """Whether a request of which nothing is known may have come before all the same; then it is told so, or waits."""
         state, forgotten_to = self._state, self._state.ended.forgotten_to
         if state.is_unread:
-            session.input.block(envelope, lambda: state.durable > forgotten_to or state.journal.trouble is not None)
+            session.input.block(envelope, lambda: state.durable > forgotten_to)
             return True
         is_removed = bool(header.flags & _RESENT) and state.may_be_removed(header.request_id)
         if is_removed:
@@ -169,12 +167,13 @@ class DelegationPolicy:
         error = ErrorInfo(code="duplicate_request", message=yours if first == header.source else _ANOTHERS)
         self._state.tell(session, header.request_id, Status.REJECTED_CONTEXT, error)
 
-    def _is_free(self, header: Header) -> bool:
+    def _is_free(self, session: Session, header: Header) -> bool:
         """Whether this id was rejected for another delegator, which has acknowledged it: the id is free."""
         ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
-        was_rejected = ending is not None and not ending.by and ending.source not in {header.source, b""}
-        return was_rejected and request_id not in ended.uncollected
+        if ending is None or ending.by or ending.source in {header.source, b""} or request_id in ended.uncollected:
+            return False
+        return not self._replay.is_on_its_way(request_id, ending.source, payer=session)
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
         state = self._state

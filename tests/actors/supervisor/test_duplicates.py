@@ -137,6 +137,7 @@ def test_what_was_refused_to_another_stands_in_nobodys_way(is_forged: bool, has_
     number = hall.delegate("desk" if is_forged else "hall", "no.such.thing")
     bus.step()
     assert hall.outcome().code == ("forged_sender" if is_forged else "no_holder")
+    hall.acknowledge()
     for _ in range(20 if has_left_the_ring else 0):
         desk.delegate("desk", "no.such.thing")
         bus.step()
@@ -167,6 +168,31 @@ def test_a_refusal_that_its_delegator_has_not_heard_is_kept_for_it():
     assert uncollected(bus.state.ended, b"hall") == [request_id(number)]
 
 
+def test_a_refusal_on_its_way_stays_its_delegators_though_another_says_the_same_id() -> None:
+    # Given a refusal that its delegator, which is in, has not acknowledged
+    bus = Bus()
+    desk, hall = bus.delegator("desk"), bus.delegator("hall")
+    hall.acknowledge()
+    numbers = [hall.delegate("hall") for _ in range(256)]
+    bus.step()
+    bus.node("w", "w")
+
+    # When another says its id
+    before = desk.session.input.tag
+    desk.delegate("desk", number=numbers[-1])
+    bus.step()
+
+    # Then it is refused, pays for the look through all that is on its way, and takes nothing
+    assert [told.code for told in desk.took(Kind.RESPONSE)] == ["duplicate_request"]
+    assert desk.session.input.tag - before >= 256 >> 6
+    hall.die()
+    bus.pass_time(5.0)
+    back = bus.delegator("hall")
+    back.send(Kind.RESUME, body={"awaiting": [request_id(numbers[-1])]})
+    bus.pass_time(1.0)
+    assert [(told.number, told.code) for told in back.took(Kind.RESPONSE)] == [(numbers[-1], "no_holder")]
+
+
 @pytest.mark.parametrize("capability", ["x.y", "ether.nothing"])
 def test_what_is_refused_to_another_too_changes_nothing_of_the_first_refusal(capability: str):
     bus = Bus()
@@ -174,6 +200,7 @@ def test_what_is_refused_to_another_too_changes_nothing_of_the_first_refusal(cap
     number = hall.delegate("hall")
     bus.step()
     assert hall.outcome().code == "no_holder"
+    hall.acknowledge()
     passed = len(bus.tapped)
 
     desk.delegate("desk", capability, number=number)
@@ -346,10 +373,11 @@ def test_what_a_stranger_says_of_its_ids_lets_it_run_what_no_journal_may_know_on
 
     thief.delegate("thief", to="nobody", request_id=mine, flags=resent)
     bus.step()
+    assert thief.outcome().code == "unknown_agent"
+    thief.acknowledge()
     desk.delegate("desk", request_id=mine, flags=resent)
     bus.step()
 
-    assert thief.outcome().code == "unknown_agent"
     assert desk.outcome().code == "broker_lost"
     assert worker.work() == []
 

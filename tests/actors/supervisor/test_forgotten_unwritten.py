@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from ether_broker.envelope.status import BY_CODE, Status
+from ether_broker.errors import EtherError, JournalFull
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
 from ether_broker.wire.frame import Flag, Kind
@@ -18,6 +21,7 @@ class Slow(NullJournal):
     """A journal that has what it was given when it is let."""
 
     identity = "slow"
+    trouble: EtherError | None = None  # type: ignore[assignment]  # it may have some
 
     def __init__(self, before: Journal) -> None:
         super().__init__()
@@ -64,14 +68,21 @@ def ended_unwritten() -> tuple[Bus, Peer, Peer, int, Slow]:
     return bus, desk, worker, first, journal
 
 
-def test_a_request_that_is_sent_again_waits_until_the_journal_tells_that_it_has_ended() -> None:
+@pytest.mark.parametrize("trouble", [None, JournalFull("The disk is full.")])
+def test_a_request_that_is_sent_again_waits_until_the_journal_tells_that_it_has_ended(
+    trouble: EtherError | None,
+) -> None:
     bus, desk, worker, first, journal = ended_unwritten()
     worker.work()
+    journal.trouble = trouble
     desk.delegate("desk", number=first, flags=Flag.RESENT)
     bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
     assert len(bus.state.ledger) == 0, "it is not begun again"
     assert bus.state.session_table.turns.blocked
+    bus.supervisor.step([], bus.now, bus.wall)
+    assert bus.state.session_table.turns.blocked
 
+    journal.trouble = None
     journal.commit()
     bus.step()
     journal.commit()

@@ -451,6 +451,19 @@ def test_a_rejection_that_was_not_heard_does_not_hide_the_own_outcome_of_long_ag
     assert world.specialist.work() == []
 
 
+def test_an_outcome_of_long_ago_is_given_again_though_the_journal_cannot_be_written() -> None:
+    world = Forgetful()
+    world.journal.fail()
+
+    world.delegator.delegate("d", to="a", number=world.old, timeout=1_000.0, flags=Flag.RESENT)
+    world.bus.pass_time(1.0)
+    world.journal.mend()
+    world.bus.pass_time(1.0)
+
+    assert endings(world.delegator) == {world.old: Status.COMPLETED}
+    assert world.specialist.work() == []
+
+
 def test_a_request_that_was_rejected_unheard_is_taken_when_it_comes_again_though_much_is_forgotten() -> None:
     world = Forgetful()
     fresh = world.old - 1  # below what is forgotten: it may have ended

@@ -274,6 +274,24 @@ def _drop_when_full(send: Any) -> Any:
     return mutated
 
 
+def _on_no_way(_is_on_its_way: Any) -> Any:
+    """A refusal counts as heard as long as its delegator's session is there."""
+    return lambda self, request_id, delegator, payer: False
+
+
+def _no_look_in_trouble(is_known: Any) -> Any:
+    """What is forgotten is not looked for while the journal cannot be written."""
+
+    def mutated(self: DelegationPolicy, session: Any, header: Any, envelope: bytes) -> bool | None:
+        state, request_id = self._state, header.request_id
+        is_remembered = request_id in state.ended or request_id in state.ended.uncollected
+        if state.journal.trouble is not None and state.ledger.get(request_id) is None and not is_remembered:
+            return False
+        return is_known(self, session, header, envelope)  # type: ignore[no-any-return]
+
+    return mutated
+
+
 def _no_life(_show_life: Any) -> Any:
     """A link that is full is silent."""
     return lambda self: None
@@ -368,6 +386,16 @@ MENDED: Final = (
             "a delegator that was restarted, and whose link was full for a moment, had work run twice",
             "retries", (RetriedDelegation, "_next_name", _another_though_untaken), "",
             proof="tests.runtime.test_retry:test_what_was_refused_without_a_look_at_its_id_does_not_run_twice"),
+    _mutant("a refusal on its way counts as heard",
+            "somebody who knew its id took it, and its delegator heard nothing until after its deadline",
+            "liveness", (OutcomeReplay, "is_on_its_way", _on_no_way), "",
+            proof="tests.actors.supervisor.test_duplicates:"
+                  "test_a_refusal_on_its_way_stays_its_delegators_though_another_says_the_same_id"),
+    _mutant("what is forgotten is not looked for in trouble",
+            "an outcome of long ago that was asked for again was refused while the disk was full",
+            "one outcome", (DelegationPolicy, "_is_known", _no_look_in_trouble), "",
+            proof="tests.actors.supervisor.test_journal_trouble:"
+                  "test_an_outcome_of_long_ago_is_given_again_though_the_journal_cannot_be_written"),
     _mutant("a full link is silent",
             "a living node was lost while the broker waited for its disk",
             "no loss", (MemoryLink, "show_life", _no_life), "",

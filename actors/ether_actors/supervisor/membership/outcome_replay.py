@@ -185,6 +185,15 @@ class OutcomeReplay:
         self._not_before = max(self._not_before, self._state.now - _BURST / _RATE) + size / _RATE
         session.input.spend(size >> AGAIN_SHIFT)
 
+    def is_on_its_way(self, request_id: bytes, delegator: bytes, payer: Session) -> bool:
+        """Whether a delegator that is in has not acknowledged an outcome that it was sent; another pays for the look."""
+        agent = self._state.registry.get(delegator)
+        if agent is None:
+            return False
+        under_way = self._under_way(agent.session)
+        payer.input.spend(len(under_way) >> _READ_SHIFT)
+        return any(envelope[0] == Kind.RESPONSE and envelope.startswith(request_id, 16) for envelope in under_way)
+
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them; it waits for nothing more."""
         state = self._state
@@ -205,6 +214,9 @@ class OutcomeReplay:
 
     def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
         """The outcomes on their way to a node, but for what `Delivery.tell` said outside the journal: that is said again."""
-        under_way = (*session.unacknowledged(), *self._state.session_table.uncommitted(session))
+        under_way = self._under_way(session)
         found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
         return [(header, envelope) for header, envelope in found if header.target and header.status not in INTERIM]
+
+    def _under_way(self, session: Session) -> tuple[bytes, ...]:
+        return (*session.unacknowledged(), *self._state.session_table.uncommitted(session))
