@@ -64,13 +64,19 @@ class _Node(Node):
     """A node that tries to register again when the broker still has the one before."""
 
     life: Life
+    _registers_again = False
+    """Whether it is about to; the refusals of several agents, or of one several times, lead to one more try."""
 
     def _control(self, header: Header, envelope: bytes) -> None:
         super()._control(header, envelope)
-        if header.kind == Kind.ERROR and unpack(envelope[header.body :]).get("code") == "duplicate_agent":
+        if header.kind != Kind.ERROR or unpack(envelope[header.body :]).get("code") != "duplicate_agent":
+            return
+        if not self._registers_again:
+            self._registers_again = True
             self.life.after(0.5, self._register_again)
 
     def _register_again(self) -> None:
+        self._registers_again = False
         for envelope in self.agent_host.registrations():
             self._link.send(envelope)
 
@@ -139,6 +145,13 @@ class Life:
     def is_frozen(self) -> bool:
         """Whether it stands still, as by SIGSTOP."""
         return self._frozen > 0
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether what it says and what it is told can arrive."""
+        connections = self.connections()
+        is_whole = len(connections) == len(self.link.sockets) and not any(one.is_dead for one in connections)
+        return is_whole and not self.cuts and not self._frozen
 
     def freeze(self, seconds: float) -> None:
         """Stand still for a while."""

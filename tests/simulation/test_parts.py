@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import zmq
 
-from ether_broker.wire.frame import Kind, join_frame, pack_envelope
+from ether_actors.supervisor.state import broker_state
+from ether_broker.envelope.payload import pack
+from ether_broker.transport.turns import Turns
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_header
+from tests.actors.peers import Bus
+from tests.actors.stored_journal import Disk as StoredDisk
+from tests.actors.stored_journal import StoredJournal
 from tests.simulation.disk import Disk, SimulatedJournal
 from tests.simulation.network import Network, Pipe
 from tests.simulation.scenario import CHANCES, Weather, draw
 from tests.simulation.timeline import SkewedClock, Timeline
+from tests.simulation.waits import Waits
 from tests.simulation.world import World
 
 ENVELOPE = pack_envelope(Kind.EVENT, request_id=bytes(16))
@@ -141,3 +150,62 @@ def test_seeds_draw_worlds_with_and_without_each_fault() -> None:
         with_it = sum(kind in scenario.faults for scenario in scenarios)
         assert 20 < with_it < 180
     assert any(not scenario.faults for scenario in scenarios)
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_what_is_handled_while_a_frame_waits_for_the_disk_is_none_of_its_wait(
+    is_forgotten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that does not look again when the disk is well makes it wait for others."""
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", -1)
+    bus = Bus()
+    journal = bus.state.journal = StoredJournal(StoredDisk())
+    honest, other = bus.node("honest", "a"), bus.node("other")
+    world: Any = SimpleNamespace(broker=SimpleNamespace(supervisor=bus.supervisor), honest={honest.incarnation})
+    waits = Waits(world)
+    waits.count(bus.supervisor)
+
+    def go_on(steps: int) -> None:
+        for _ in range(steps):
+            for _ in range(20):
+                other.send(Kind.CANCEL, request_id=bytes(16), source=b"other")
+            bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+            waits.stepped(bus.supervisor)
+
+    # Given an agent that leaves while the disk is full
+    journal.fail()
+    frame = join_frame([pack_envelope(Kind.UNREGISTER, source=b"a")], honest.session.channel.session, 1)
+    honest.raw(frame)
+    waits.arrived(b"t" + honest.incarnation, frame)
+    go_on(30)
+    assert honest.session.handled == 0
+
+    # When the disk is well again
+    with monkeypatch.context() as forgetting:
+        journal.mend()
+        if is_forgotten:
+            forgetting.setattr(Turns, "_let_go_on", lambda _self: None)
+        go_on(30)
+    go_on(1)
+
+    # Then it has waited for one turn at most
+    assert honest.session.handled == 1
+    assert (waits.longest >= 30 * 20) if is_forgotten else (waits.longest <= 2 * 21)
+
+
+def test_a_node_that_is_refused_for_each_of_its_agents_registers_them_once_more() -> None:
+    world = World(1)
+    member = world.members[0]
+    member.start()
+    assert member.life is not None
+    node, tries = member.life.node, list[float]()
+    node.agent_host.registrations = lambda: tries.append(world.timeline.now) or []  # type: ignore[assignment, func-returns-value]
+    refused = pack_envelope(
+        Kind.ERROR, request_id=bytes(16), body=pack({"code": "duplicate_agent", "message": "taken"})
+    )
+    for _ in range(5):
+        node._control(read_header(refused), refused)
+
+    _run(world.timeline, 2.0)
+
+    assert len(tries) == 1

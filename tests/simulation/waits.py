@@ -1,6 +1,7 @@
 """How long frames wait for their turn at the broker: who means well must not wait for who does not.
 
-The measure is what the broker handles meanwhile, in envelopes: it is the same on every machine.
+The measure is what the broker handles meanwhile, in envelopes: it is the same on every machine. What is handled while a frame
+waits for a disk that takes nothing, however many others send, is none of its wait.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ether_broker.wire.frame import read_number
 if TYPE_CHECKING:
     from ether_actors.supervisor.supervisor import Supervisor
     from ether_broker.transport.channel import Channel
+    from ether_broker.transport.session import Session
     from tests.simulation.world import World
 
 __all__ = ["Waits"]
@@ -29,10 +31,15 @@ class Waits:
         """{channel: (number, what had been handled) of the frames of an honest node that were not handled yet}."""
         self.longest = 0
         """Envelopes for which one of them has waited at most."""
+        self._stepped = 0
+        """What had been handled when the last step ended."""
+        self._held: set[Channel] = set()
+        """The channels whose next frame waited then for the disk."""
 
     def clear(self) -> None:
         """Forget what waits: the broker is gone, and its socket with it."""
         self._waiting.clear()
+        self._held.clear()
 
     def arrived(self, routing_id: bytes, frame: bytes) -> None:
         """See a frame come."""
@@ -57,7 +64,19 @@ class Waits:
 
     def stepped(self, supervisor: Supervisor) -> None:
         """See a step end."""
+        passed, self._stepped = self.handled - self._stepped, self.handled
+        before, self._held = self._held, set()
         for session in supervisor.state.session_table.sessions:
             frames = self._waiting.get(session.channel)
             while frames and frames[0][0] <= session.handled:
                 self.longest = max(self.longest, self.handled - frames.popleft()[1])
+            if frames and _is_held(supervisor, session):
+                self._held.add(session.channel)
+                if session.channel in before:
+                    self._waiting[session.channel] = deque((number, since + passed) for number, since in frames)
+
+
+def _is_held(supervisor: Supervisor, session: Session) -> bool:
+    """Whether a session's next envelope cannot be ruled on before the journal has been written."""
+    state, is_free = supervisor.state, session.input.blocked
+    return (state.is_behind or state.is_unread) and is_free is not None and not is_free()

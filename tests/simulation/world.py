@@ -401,6 +401,8 @@ class World:
         for member in self.members:
             if not member.is_in or supervisor.state.session_table.find(member.name) is None:
                 return f"{member.name} is not in"
+            if member.life is not None and not member.life.is_reachable:
+                return f"{member.name} is cut off"
             if member.owed():
                 return f"{member.name} waits for {self.auditor.name(member.owed()[0].request_id)}"
         if unrest := self.auditor.publications.unrest() or self.auditor.retries.unrest():

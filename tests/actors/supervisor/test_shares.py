@@ -345,6 +345,27 @@ def test_who_takes_a_name_waits_until_the_work_of_its_former_holder_has_ended_an
     ]  # fmt: skip
 
 
+def test_who_takes_a_name_waits_for_the_work_of_its_former_holder_and_not_for_that_of_others() -> None:
+    # Given a lost node whose agents all have as much work to be ruled on
+    work, names = 40, [f"a{number}" for number in range(12)]
+    world = World(*names)
+    for name in names:
+        world.give(work, to=name)
+    standby = world.bus.node("standby")
+    world.bus.state.session_table.unreachable(world.w.session.receiver)
+    world.step()
+
+    # When another node takes the name of the last one
+    standby.register(names[-1], "z.z")
+    steps = 0
+    while world.bus.agent(names[-1]).session.node == "w":
+        steps += 1
+        world.step()
+
+    # Then every other turn is that agent's, at least
+    assert 1 < steps <= work * 16 // (POINTS_PER_STEP // 2) + 2
+
+
 def test_an_agent_that_left_with_much_to_answer_for_may_come_back_at_once() -> None:
     world = World("a")
     numbers = world.give(MANY)

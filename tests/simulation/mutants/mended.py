@@ -372,7 +372,7 @@ MENDED: Final = (
             "identity", "identity", (DelegationPolicy, "_accept", _speak_for_anybody), "forgeries", seed=8),
     _mutant("deadlines that are sent again are by the old clock",
             "after a reboot what was sent again expired at once",
-            "deadline, one outcome, liveness", (SessionState, "_resume", _old_clock), "broker", seed=111),
+            "deadline, one outcome, liveness", (SessionState, "_resume", _old_clock), "broker", seed=104),
     _mutant("what falls through is pinned after a restart of the broker",
             "work whose agent was lost waited for it until its deadline, though another held its capability",
             "fold", (ether_actors.supervisor.recovery, "_restore_work", _pinned_when_recovered), "falls broker", seed=22),
