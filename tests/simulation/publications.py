@@ -58,6 +58,8 @@ class Publications:
         self._missed: set[tuple[bytes, bytes]] = set()
         self._doubtful: set[bytes] = set()
         """Those of them that drain or leave: they may still count, or not any more."""
+        self._judged: set[bytes] = set()
+        """The publications whose subscribers were compared as they passed."""
 
     def broker_began(self) -> None:
         """Forget what the broker that is gone had said; what is on the disk is folded again."""
@@ -103,7 +105,9 @@ class Publications:
             return
         barred = {agent.encode() for source, agent in self._world.scenario.barred if source == publication.source}
         due = self._incarnations.keys() - barred if publication.topic.startswith("jobs.") else set()
-        self._missed.update((agent, request_id) for agent in due - self._doubtful - reached)
+        if request_id not in self._judged:  # a later broker that reads it knows no more whose time had ended then
+            self._judged.add(request_id)
+            self._missed.update((agent, request_id) for agent in due - self._doubtful - reached)
         if strange := reached - due:
             self._fail("least capability", f"{min(strange)!r} was given event {request_id.hex()}")
 

@@ -17,7 +17,7 @@ FOUND = (26, 30, 70, 87, 95, 105, 174, 1380, 5091, 5126, 5270, 200024, 200027)
 
 Those that found one with it are all among the first thousand, but for `FOUND_WITH_MORE`.
 """
-FOUND_WITH_MORE = (2329, 10141, 880732, 881323, 881380, 881406, 881555)
+FOUND_WITH_MORE = (2329, 10141, 880732, 881323, 881380, 881406, 881555, 7123518)
 
 
 def _digest(seed: int, hash_seed: str) -> str:
