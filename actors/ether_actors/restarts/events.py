@@ -132,14 +132,15 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Forget an agent for good, as OTP's `terminate_child` and `delete_child`: it is not started again by a sibling's restart.
+    """Forget a child for good, as OTP's `terminate_child` and `delete_child`: it is not started again by a sibling's restart.
 
     Other than with OTP it does not come back with its supervisor's restart either. Whoever tells it stops what runs of the
-    agent, and no answer is awaited. Siblings that were down and waited with it for its restart are started.
+    child, and no answer is awaited. Siblings that were down and waited with it for its restart are started.
     """
 
     path: ChildPath
-    """The agent's; one that is not known, or a supervisor's, changes nothing."""
+    """An agent's, or a supervisor's, which is forgotten with all below it; one that is not known, or the root's, changes
+    nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,16 @@ from ether_actors.restarts.events import (
 )
 from ether_actors.restarts.lifecycle_transitions import STOPPED, Transitions
 from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Strategy, SupervisorSpec
-from ether_actors.restarts.tree import Child, Lifecycle, Plan, SupervisorState, TreeStatistics, Worker, make, survey
+from ether_actors.restarts.tree import (
+    Child,
+    Lifecycle,
+    Plan,
+    SupervisorState,
+    TreeStatistics,
+    make,
+    survey,
+    walk,
+)
 from ether_actors.restarts.tree_lookup import accepting, find, find_worker, text
 from ether_broker.errors import InvalidSpec, UsageError
 
@@ -162,14 +171,15 @@ class RestartMachine:
 
     def _remove(self, path: ChildPath) -> None:
         child = find(self._root, path)
-        if not isinstance(child, Worker) or child.parent is None:
+        if child is None or child.parent is None:
             return
         supervisor = child.parent
         is_up = supervisor.state in {Lifecycle.STARTING, Lifecycle.RUNNING}
         is_awaited = is_up and child.state is Lifecycle.BACKOFF and supervisor.spec.strategy is not Strategy.ONE_FOR_ONE
         group = supervisor.group(child) if is_awaited else []
-        if child.state.is_alive:
-            self._transitions.end(child, Exit.SHUTDOWN, STOPPED)
+        for each in reversed(list(walk(child))):
+            if each.state.is_alive:
+                self._transitions.end(each, Exit.SHUTDOWN, STOPPED)
         self._transitions.drop(child)
         supervisor.removed.add(child.id)
         if group:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ether_actors.restarts.events import TimerFired
+from ether_actors.backoff import Backoff
+from ether_actors.restarts.events import Remove, TimerFired
 from ether_actors.restarts.supervisor_spec import Strategy, SupervisorSpec
 from ether_broker.errors import InvalidSpec, Unavailable
 from tests.actors.restarts.restart_shell import STEADY, Shell, child, children, running, supervisor, waiting
@@ -204,9 +205,33 @@ def test_a_child_that_is_being_stopped_may_be_removed() -> None:
     assert shell.stopped("b") == []
 
 
-def test_removing_a_supervisor_or_nobody_changes_nothing() -> None:
+def test_removing_nobody_or_the_root_changes_nothing() -> None:
     shell = running(SupervisorSpec("root", children=(SupervisorSpec("inner", children=children("x")),)))
 
-    assert shell.removes("inner") == []
     assert shell.removes("nobody") == []
+    assert shell.tell(Remove(("root",))) == []
     assert shell.running() == "root inner inner/x"
+
+
+def test_a_supervisor_that_is_removed_takes_along_all_below_it_and_its_name_is_free() -> None:
+    inner = SupervisorSpec("inner", intensity=0, children=children("x y"))
+    shell = running(SupervisorSpec("root", intensity=0, children=(inner,)))
+
+    assert shell.removes("inner") == [
+        "down inner/y shutdown", "down inner/x shutdown", "down inner shutdown",
+        "gone inner/y", "gone inner/x", "gone inner",
+    ]  # fmt: skip
+    assert shell.exits("inner/x") == []
+    assert shell.running() == "root"
+    shell.add("", inner)
+    assert shell.running() == "root inner inner/x inner/y"
+
+
+def test_a_supervisor_whose_child_waits_for_its_restart_can_be_removed() -> None:
+    inner = SupervisorSpec("inner", children=children("x"), backoff=Backoff(initial=1.0, jitter=0.0))
+    shell = running(SupervisorSpec("root", children=(inner,)))
+    shell.exits("inner/x")
+    shell.exits("inner/x")
+
+    assert shell.removes("inner") == ["down inner shutdown", "gone inner/x", "gone inner"]
+    assert shell.passes(5.0) == []
