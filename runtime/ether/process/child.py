@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from ether_broker.envelope.payload import pack
 
@@ -80,6 +80,15 @@ class Process:
         *lines, self._buffer = self._buffer.split(b"\n")
         return [json.loads(line) for line in lines]
 
+    def ask(self, request: Mapping[str, Any]) -> None:
+        """Ask it something more; what it answers is among its reports. One that has ended is left in peace.
+
+        Raises:
+            Unserialisable: the request cannot travel.
+        """
+        with _memory_file(pack(request, where="request")) as file, contextlib.suppress(OSError):
+            socket.send_fds(self.channel, [b"\0"], [file.fileno()])  # a byte, for which there is always room
+
     def tell(self, number: int) -> None:
         """Send it a signal; one that has ended is left in peace."""
         with contextlib.suppress(ProcessLookupError):
@@ -116,9 +125,7 @@ class Process:
 
 
 def _start(name: str, module: str, request: bytes, channel: int) -> subprocess.Popen[bytes]:
-    with os.fdopen(os.memfd_create("ether-request"), "w+b") as stdin:
-        stdin.write(request)
-        stdin.seek(0)
+    with _memory_file(request) as stdin:
         return subprocess.Popen(
             [sys.executable, "-P", "-u", "-X", "faulthandler", "-m", module, name],  # -P: not from where it runs
             stdin=stdin,
@@ -129,6 +136,13 @@ def _start(name: str, module: str, request: bytes, channel: int) -> subprocess.P
             start_new_session=True,
             env=_environment(),
         )
+
+
+def _memory_file(content: bytes) -> IO[bytes]:
+    file = os.fdopen(os.memfd_create("ether-request"), "w+b")
+    file.write(content)
+    file.seek(0)
+    return file
 
 
 def _environment() -> dict[str, str]:

@@ -2,7 +2,8 @@
 
     parent                         child
       |-- stdin: the request ------->|   msgpack, whole; behind it stdin is at its end
-      |<--- lines of JSON -----------|   {"ready": …}, {"failed": …}
+      |<--- lines of JSON -----------|   {"ready": …}, {"failed": …}, {"answered": …}
+      |-- files in memory ---------->|   what it is asked later, each msgpack, whole
       |==== socket pair =============|   the parent's end closes with the parent, however that dies
 
 Three things end an orphan, so that none of them has to be perfect:
@@ -27,11 +28,14 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final, NoReturn
 
 from ether_broker.envelope.payload import unpack
+from ether_broker.errors import EtherError
 
 __all__ = ["ORPHANED", "ParentLink", "end", "is_starting"]
 
@@ -66,6 +70,7 @@ class ParentLink:
         self._socket = socket.socket(fileno=int(self.request["channel"]))
         self._socket.set_inheritable(False)  # what an agent starts must not hold the parent's line open
         self._parent = int(self.request["parent"])
+        self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
         with contextlib.suppress(OSError, AttributeError):  # the other two ties hold without it
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
         if os.getppid() != self._parent:  # it died before the kernel was told to tell us
@@ -86,6 +91,28 @@ class ParentLink:
         """Report that this process comes up as soon as something else is as it has to be, however long that takes."""
         self._report({"waits": why})
 
+    def serve(self, answer: Callable[[dict[str, Any]], dict[str, object]]) -> None:
+        """Answer what the parent asks from now on, one after the other, in a thread of its own.
+
+        Args:
+            answer: gets what is asked, and returns what JSON carries; an `EtherError` of it is told instead.
+        """
+
+        def run() -> None:
+            while True:
+                request = self._asked.get()
+                try:
+                    said = answer(request)
+                except EtherError as error:
+                    said = {"error": {"code": error.code, "message": str(error), "traceback": ""}}
+                except BaseException as error:  # noqa: BLE001  the parent has to hear of it, and may ask again
+                    trace = traceback.format_exc()
+                    failed = {"code": "", "message": f"{type(error).__name__}: {error}", "traceback": trace}
+                    said = {"error": failed}
+                self._report({"answered": {**said, "number": request["number"]}})
+
+        threading.Thread(target=run, name="ether-parent-requests", daemon=True).start()
+
     def failed(self, code: str, message: str, traceback: str = "") -> None:
         """Report why it will not come up."""
         self._report({"failed": {"code": code, "message": message, "traceback": traceback}})
@@ -97,8 +124,12 @@ class ParentLink:
     def _watch(self) -> None:
         while True:
             try:
-                if not self._socket.recv(1):
+                said, files, _, _ = socket.recv_fds(self._socket, 1, 1)
+                if not said:
                     break
+                for file in files:
+                    with os.fdopen(file, "rb") as request:
+                        self._asked.put(unpack(request.read()))
             except TimeoutError:
                 if os.getppid() != self._parent:
                     break

@@ -22,6 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -43,6 +45,7 @@ from ether_actors.restarts.events import (
     Event,
     Exit,
     Gone,
+    Remove,
     SetTimer,
     Start,
     StartChild,
@@ -149,6 +152,9 @@ class ProcessSupervisor:
         self._last_ends: dict[str, tuple[int | None, str]] = {}
         self._spent = ""
         """Which process has spent its budget."""
+        self._numbers = count(1)
+        self._answers: dict[int, dict[str, Any] | None] = {}
+        """{number of what is asked: what was answered}, while somebody waits for it."""
         self._changed = threading.Condition()
         self._lock = threading.Lock()
         """Held while the tree makes a step, or is looked at."""
@@ -174,7 +180,73 @@ class ProcessSupervisor:
         tree = SupervisorSpec(
             spec.name, children=(child,), **{**self._budget, "backoff": spec.backoff or self._budget["backoff"]}
         )  # fmt: skip
-        self._post(lambda: self._tell(Add((_ROOT,), tree)))
+        self._post(lambda: self._add(tree))
+
+    def _add(self, tree: SupervisorSpec) -> None:
+        try:
+            self._tell(Add((_ROOT,), tree))
+        except EtherError as error:  # all are being stopped: `wait_up` says so
+            self._failures[tree.id] = error
+
+    def remove(self, name: str) -> None:
+        """End a process for good, and wait until it has ended; one that is not there is no error."""
+        self._post(lambda: self._remove(name))
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or (name not in self._lives and name not in self._specs))
+
+    def _remove(self, name: str) -> None:
+        for known in (self._specs, self._facts, self._failures):
+            known.pop(name, None)
+        self._tell(Remove((_ROOT, name)))
+        life = self._lives.get(name)
+        if life is not None:
+            self._ask_to_end(life)
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a process is kept running: it was added, came up the first time, and was not removed."""
+        with self._lock:
+            return (_ROOT, name, name) in self._tree.statistics().children
+
+    def ask(self, name: str, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """Ask a process something as soon as it is up, and once more if it goes down meanwhile; return its answer.
+
+        Args:
+            name: of the process.
+            request: what its `ParentLink.serve` gets; asked twice, it must mean the same as once.
+            timeout: seconds.
+
+        Raises:
+            WaitTimeout: it did not answer in time.
+            Closed: nothing runs any more.
+            EtherError: what it answered.
+        """
+        number, end = next(self._numbers), time.monotonic() + timeout
+        asked: _Life | None = None
+        self._answers[number] = None
+
+        def unasked() -> _Life | None:
+            life = self._lives.get(name)
+            return life if life is not None and life is not asked and life.is_up else None
+
+        try:
+            while True:
+                with self._changed:
+                    left = end - time.monotonic()
+                    self._changed.wait_for(lambda: self._over or self._answers[number] or unasked(), left)
+                    answer, life = self._answers[number], unasked()
+                if answer is not None:
+                    break
+                if self._over:
+                    raise errors.Closed("The cluster has ended.")
+                if life is None:
+                    raise errors.WaitTimeout(f"{name} did not answer within {timeout:g} s.")
+                asked = life
+                self._post(partial(life.process.ask, {**request, "number": number}))
+        finally:
+            del self._answers[number]
+        if "error" in answer:
+            raise error_of(name, answer["error"])
+        return answer
 
     def facts(self, name: str) -> dict[str, Any]:
         """What a process reported when it last came up; empty before that."""
@@ -323,6 +395,11 @@ class ProcessSupervisor:
                 self._facts[life.spec.name] = report["ready"]
                 self._on_event(f"{life.spec.name} {'is up again' if again else 'is up'} (pid {life.process.pid})")
                 self._tell(ChildStarted(life.path, life.incarnation))
+            elif "answered" in report:
+                with self._changed:
+                    if report["answered"]["number"] in self._answers:
+                        self._answers[report["answered"]["number"]] = report["answered"]
+                    self._changed.notify_all()
             elif "waits" in report:
                 life.waits = True
                 self._on_event(f"{life.spec.name} waits: {report['waits']}")
