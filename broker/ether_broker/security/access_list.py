@@ -217,6 +217,10 @@ class Access:
             register=(*self._register, *register), owners=(*self._owners, *owners),
         )  # fmt: skip
 
+    def take_over(self, other: Access) -> None:
+        """Take over from another list who may host agents and who may observe; what else is allowed stays as it is."""
+        self._register, self._observe = other._register, other._observe
+
     def as_dict(self) -> dict[str, Any] | None:
         """What `of` takes, for another process; None for an open one."""
         if self.is_open:

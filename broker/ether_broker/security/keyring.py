@@ -82,7 +82,7 @@ class Keyring:
 
     def __init__(self, folder: Path | str, *, extra: Mapping[str, str] | None = None) -> None:
         self.folder: Path = Path(folder).expanduser()
-        self._extra = {key: PublicKey(check_key(key), node, (node,)) for key, node in (extra or {}).items()}
+        self.allow_beside(extra or {})
         self._lock = threading.Lock()
         self._read_at = 0.0
         self._stamp: _Stamp | None = None
@@ -150,6 +150,14 @@ class Keyring:
         if any(pair is not None and pair.shared.text == key for pair in ours):
             return PublicKey(key, contents.own.name, ("*",))
         return contents.allowed.get(key) or self._extra.get(key)
+
+    def allow_beside(self, extra: Mapping[str, str]) -> None:
+        """Allow these keys beside those of the folder, and none of those that were before: {public key: node name}.
+
+        Raises:
+            InvalidKey: one is no key.
+        """
+        self._extra = {key: PublicKey(check_key(key), node, (node,)) for key, node in extra.items()}
 
     # -- changes -------------------------------------------------------------------------------------------------
 

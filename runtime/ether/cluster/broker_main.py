@@ -13,6 +13,7 @@ import resource
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,8 @@ BROKEN: Final = 70
 _OLDEST: Final = 2
 """The generation of objects that a full collection looks at."""
 _LOOK: Final = 0.5
+_PATIENCE: Final = 10.0
+"""Seconds that the supervisor has for a change."""
 _RETRY: Final = 0.5
 """Seconds between two tries to open the journal."""
 
@@ -58,6 +61,7 @@ def main() -> None:
         if host is None:
             end(0)
         freeze_what_survives()
+        parent_link.serve(partial(_take_over, host))
         parent_link.ready(endpoint=host.endpoint)
         watch = MemoryLimit(host.endpoint, request["limits"]["memory_bytes"], host.refusals.note, host.backlog)
         code = _serve(stopping, host.supervisor, request["drain"])
@@ -91,6 +95,15 @@ def _host(parent_link: ParentLink, stopping: Stopping, context: Context) -> Embe
                 parent_link.waits(str(error))
         if stopping.wait(_RETRY) is not None:
             return None
+
+
+def _take_over(host: EmbeddedBroker, request: dict[str, Any]) -> dict[str, object]:
+    """Let the nodes of a cluster that has changed in, with their agents."""
+    if host.keyring is not None:
+        host.keyring.allow_beside(request["members"])
+    access = Access.of(request["access"])
+    host.supervisor.ask(lambda running: running.state.access.take_over(access), timeout=_PATIENCE)
+    return {}
 
 
 def freeze_what_survives() -> None:

@@ -72,6 +72,8 @@ class EmbeddedBroker:
         from ether_actors.supervisor.supervisor import Supervisor
         from ether_actors.supervisor.supervisor_actor import TAP_INTERVAL, SupervisorActor
 
+        self.keyring: Keyring | None = keyring
+        """Whose keys are let in."""
         self.link: Link | None = None
         """The only one that there can be to a broker without an address."""
         self._private: SharedServer | None = None
