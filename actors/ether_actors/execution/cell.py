@@ -321,8 +321,19 @@ class Cell:
         is_loop = isinstance(self._dispatcher, LoopDispatcher)
         return [work for work in list(self.works.values()) if work.task and (work.runner is not None or is_loop)]
 
-    def abandon(self, work: Work) -> None:
-        """Give a hanging handler up: its place is free, and what it may yet say comes late. The agent has crashed.
+    def cut_off(self, message: str) -> bool:
+        """End what runs still as failed, and tell its handlers to stop; whether anything ran."""
+        running = [work for work in list(self.works.values()) if work.task is not None]
+        for work in running:
+            work.is_orphaned = True
+            self.abandon(work, message)
+            self._cancel(work)
+        return bool(running)
+
+    def abandon(
+        self, work: Work, message: str = "The event loop in which it ran stood still and was given up."
+    ) -> None:  # fmt: skip
+        """Give a handler up: its place is free, and what it may yet say comes late. The agent has crashed, or is to go.
 
         A plain handler's thread is left to itself, as is the task of an `async def` that swallows its cancellation.
         """
@@ -333,7 +344,6 @@ class Cell:
                 work, Status.CANCELLED, "abandoned", "The handler went on and was given up."
             )
         else:
-            message = "The event loop in which it ran stood still and was given up."
             response = self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message)
         self._finish(work, response)
         self.inbox.done()

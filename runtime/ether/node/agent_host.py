@@ -6,7 +6,7 @@ broker ──► Node.received ──► take ──► Cell.post
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Any, Final
 
 from ether.node.connection.control_calls import ControlCalls, refusal
@@ -82,6 +82,8 @@ class AgentHost:
         """Those of the cells that may have work."""
         self._leaving: set[bytes] = set()
         """Agents that take nothing new."""
+        self._giving_way: dict[bytes, bytes] = {}
+        """{agent whose name another is to take: what says to the broker that it comes back}."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -177,7 +179,8 @@ class AgentHost:
         """REGISTER of every agent but some, for a broker that does not know them any more, and then which of them drain."""
         present = [cell for cell in self.cells if cell.agent is not None and cell.name not in but]
         draining = [_ALL] if self._session_state.is_draining else list(self._leaving)
-        return [*(envelope for _, envelope in self._registrations(present)), *map(_drains, draining)]
+        conditions = [*map(_drains, draining), *self._giving_way.values()]
+        return [*(envelope for _, envelope in self._registrations(present)), *conditions]
 
     @property
     def is_at_work(self) -> bool:
@@ -311,25 +314,54 @@ class AgentHost:
             del self._cells[cell.name.encode()]
             self._leaving.discard(cell.name.encode())
 
-    def _tell_condition(self, cell: Cell, body: Mapping[str, object]) -> None:
-        self._sender.send(pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body)))
+    def begin_giving_way(self, cells: Collection[Cell], reason: str) -> None:
+        """Begin nothing more of agents whose names others are to take; the broker keeps what comes for them.
 
-    def begin_leaving(self, cell: Cell) -> None:
-        """Give an agent nothing new; what was not started goes back to the broker."""
-        name = cell.name.encode()
-        self._leaving.add(name)
-        self._sender.send(_drains(name))
-        self._responder.hand_back(cell.take_unstarted())
+        What is here and was not begun stays here until they have given way: so it comes before that, and in its order.
+        """
+        for cell in cells:
+            said = _condition(cell, {"condition": "restarting", "reason": reason})
+            self._giving_way[cell.name.encode()] = said
+            if cell.inbox is not None:
+                cell.inbox.pause()
+            self._sender.send(said)
         self._control_calls.await_deliveries()
 
-    def await_idle(self, cell: Cell, timeout: float) -> None:
-        """Wait until what runs of an agent has ended, `timeout` seconds at most."""
-        if cell.inbox is not None:
-            self._resources.wait(cell.inbox.idle(), timeout)
+    def give_way(self, cell: Cell) -> bool:
+        """Stop a cell whose name another is to take, for which the broker keeps it, and what waits.
+
+        Returns:
+            Whether a handler still ran: its delegation has failed.
+        """
+        self._responder.hand_back(cell.take_unstarted())
+        was_cut_off = cell.cut_off(f"{cell.name} was replaced before it had ended.")
+        self._responder.hand_back(cell.stop())
+        self._sender.flush()
+        if self._cells.get(cell.name.encode()) is cell:
+            del self._cells[cell.name.encode()]
+            self._giving_way.pop(cell.name.encode(), None)
+        return was_cut_off
+
+    def _tell_condition(self, cell: Cell, body: Mapping[str, object]) -> None:
+        self._sender.send(_condition(cell, body))
+
+    def begin_leaving(self, cells: Collection[Cell]) -> None:
+        """Give agents nothing new; what was not started goes back to the broker."""
+        for cell in cells:
+            name = cell.name.encode()
+            self._leaving.add(name)
+            self._sender.send(_drains(name))
+            self._responder.hand_back(cell.take_unstarted())
+        self._control_calls.await_deliveries()
+
+    def await_idle(self, cell: Cell, timeout: float) -> bool:
+        """Wait until what runs of an agent has ended, `timeout` seconds at most; whether it has."""
+        return cell.inbox is None or self._resources.wait(cell.inbox.idle(), timeout)
 
     def hand_back(self) -> bool:
         """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
-        self._sender.send(_drains(_ALL))
+        if self._cells:  # else those that gave way would drain, and are to come back
+            self._sender.send(_drains(_ALL))
         for cell in self.cells:
             self._responder.hand_back(cell.take_unstarted())
         return self._control_calls.await_deliveries()
@@ -359,6 +391,10 @@ class AgentHost:
         """Stop the agents; nothing is said of them any more."""
         for cell in self.cells:
             cell.stop()
+
+
+def _condition(cell: Cell, body: Mapping[str, object]) -> bytes:
+    return pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body))
 
 
 def _drains(name: bytes) -> bytes:

@@ -9,9 +9,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ether.node.agent_host import AgentHost, NotStarted
 from ether.text_io.warning import warn_unread
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["AgentSupervision"]
 
 logger: logging.Logger = logging.getLogger("ether.node")
+
+_LOOK: Final = 0.02
+"""Seconds between two looks at agents that are to stop."""
 
 
 class AgentSupervision:
@@ -94,24 +98,128 @@ class AgentSupervision:
         Raises:
             UnknownAgent: it is not on this node.
         """
-        cell = self._agent_host.cell(name)
+        self.stop_agents([name], timeout)
+
+    def stop_agents(self, names: Iterable[str], timeout: float) -> list[str]:
+        """Stop agents for good, as `stop_agent`, which all have the same `timeout` seconds.
+
+        Returns:
+            Those of which something still ran.
+
+        Raises:
+            UnknownAgent: one is not on this node.
+        """
+        cells = [self._agent_host.cell(name) for name in names]
+        self._agent_host.begin_leaving(cells)
+        late = []
+        for cell, is_idle in self._as_they_end(cells, timeout):
+            self.remove(cell)
+            if not is_idle:
+                late.append(cell.name)
+        return late
+
+    def take_down(self, names: Iterable[str], timeout: float, reason: str) -> Iterator[tuple[str, bool]]:
+        """Stop agents whose names others are to take at once, each as soon as what runs of it has ended.
+
+        The bus keeps their names, what waits for them, and what comes meanwhile.
+
+        Args:
+            names: of agents of this node.
+            timeout: seconds that what runs has; then its delegations fail.
+            reason: why.
+
+        Yields:
+            The name of each that is stopped, and whether something still ran.
+
+        Raises:
+            UnknownAgent: one is not on this node.
+        """
+        cells = [self._agent_host.cell(name) for name in names]
         end = self.monotonic() + timeout
-        self._agent_host.begin_leaving(cell)
+        self._agent_host.begin_giving_way(cells, reason)
+        with ExitStack() as let_go:
+            for cell in cells:  # a crash from here on restarts nothing: its successor comes
+                self._await_start(cell, end - self.monotonic())
+                let_go.enter_context(self._letting_go(cell))
+            for cell, _ in self._as_they_end(cells, max(0.0, end - self.monotonic())):
+                yield cell.name, self._agent_host.give_way(cell)
+
+    def _await_start(self, cell: Cell, timeout: float) -> None:
+        """Wait until a restart of an agent that is under way has ended, if there is one."""
         if (runner := self._runner_of(cell)) is not None:
-            runner.await_start(name, timeout)
-        self._agent_host.await_idle(cell, max(0.0, end - self.monotonic()))
-        self.remove(cell)
+            runner.await_start(cell.name, max(0.0, timeout))
+
+    def _as_they_end(self, cells: list[Cell], timeout: float) -> Iterator[tuple[Cell, bool]]:
+        """Yield each agent as soon as nothing of it runs or is being started, or the time is over; and whether nothing does.
+
+        In that order, because one may wait for what another will do once it has been replaced.
+        """
+        end, left, budget = self.monotonic() + timeout, cells, timeout
+        while left:
+            budget = min(budget, end - self.monotonic())
+            wait, is_last = max(0.0, budget if len(left) == 1 else min(budget, _LOOK)), budget <= 0.0 or len(left) == 1
+            budget -= wait  # a clock that stands still, as in tests, does not make this endless
+            busy: list[Cell] = []
+            for cell in left:
+                self._await_start(cell, wait)
+                is_idle = self._agent_host.await_idle(cell, 0.0 if busy else wait)
+                if is_idle or is_last:
+                    yield cell, is_idle
+                else:
+                    busy.append(cell)
+            left = busy
+
+    def replace(self, name: str, tree: SupervisorSpec, make: Callable[[], Any], cls: type[Agent] | None) -> None:
+        """Start an agent in the place of one that was taken down; if it does not start, go on by its tree.
+
+        Args:
+            name: of both.
+            tree: of the new one.
+            make: makes it.
+            cls: its class, if that is known.
+
+        Raises:
+            NotStarted: `__init__` or `on_start` raised; unless it is temporary, its tree goes on starting it.
+            EtherError: the registry did not take it; it has left the bus.
+        """
+        from ether_actors.restarts.supervisor_spec import Restart
+
+        self.trees[name] = tree
+        cell = self.make_cell(name, make, cls)
+        failure = cell.boot()
+        refused = self.announce(cell) if failure is None else None
+        if failure is None and refused is None:
+            cell.open()
+            return
+        error = failure or refused
+        assert error is not None
+        is_final = refused is not None and not isinstance(refused, errors.Unavailable)
+        if is_final or tree.children[0].restart is Restart.TEMPORARY:
+            self._agent_host.leave(cell, "it did not start")
+        else:
+            cell.stop()
+            self.start_again(name, make, cls, error)
+        raise error if failure is None else NotStarted(failure)
 
     def remove(self, cell: Cell) -> None:
         """End an agent for good, at once; its tree lets go of it."""
+        with self._letting_go(cell):
+            self._agent_host.leave(cell, "stopped")
+
+    @contextmanager
+    def _letting_go(self, cell: Cell) -> Iterator[None]:
+        """Have an agent's tree let go of it before it is stopped within the block."""
         with self._lock:
             self._removed.add(cell)
         runner = self._runner_of(cell)
         if runner is not None and runner.remove(cell):
             self._forget(runner)
-        self._agent_host.leave(cell, "stopped")
-        with self._lock:
-            self._removed.discard(cell)
+        self.trees.pop(cell.name, None)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._removed.discard(cell)
 
     def crashed(self, cell: Cell, error: BaseException) -> None:
         """Stop a crashed agent's turns at once, and let its guardian decide."""
