@@ -14,13 +14,25 @@ if TYPE_CHECKING:
     from ether.cluster.cluster import GAVE_UP, Cluster, up
     from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec
     from ether.cluster.metrics_endpoint import MetricsSpec
+    from ether.cluster.reload_plan import ReloadReport
 
-__all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "MetricsSpec", "NodeSpec", "ObserverSpec", "up"]
+__all__ = [
+    "GAVE_UP",
+    "AgentSpec",
+    "Cluster",
+    "ClusterSpec",
+    "MetricsSpec",
+    "NodeSpec",
+    "ObserverSpec",
+    "ReloadReport",
+    "up",
+]
 
 _MODULES = {
     **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
     **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec", "ObserverSpec"), "ether.cluster.cluster_spec"),
     "MetricsSpec": "ether.cluster.metrics_endpoint",
+    "ReloadReport": "ether.cluster.reload_plan",
 }
 
 

@@ -10,25 +10,30 @@ Cluster ──► ProcessSupervisor ──┬── broker      socket and super
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import shutil
 import tempfile
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
+from ether.cluster.reload import Reload
+from ether.cluster.reload_plan import HostedNode, ReloadReport, changed_fields, check_reload, place
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
-from ether_broker.errors import Closed, UsageError
+from ether_broker.errors import Closed, UsageError, WaitTimeout
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
 from ether_broker.transport.endpoint import default_endpoint
@@ -117,6 +122,12 @@ class Cluster:
         self._pairs: dict[str, KeyPair] = {}
         self._artifact_secrets: defaultdict[str, str] = defaultdict(lambda: os.urandom(32).hex())
         """Of each node, in hex: what it offered in one life can be fetched in the next."""
+        self._hosted: dict[str, HostedNode] = {}
+        """What each node's process is asked for when it starts."""
+        self._admitted: list[HostedNode] = []
+        """Nodes that may host and observe what they do, whatever the access list says."""
+        self._is_up = False
+        self._reloading = threading.Lock()
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -142,6 +153,9 @@ class Cluster:
                 'put what the script does under `if __name__ == "__main__":`.'
             )
         spec = self.spec
+        named = zip(spec.nodes, name_agents(spec.nodes), strict=True)
+        self._hosted = {node.name: HostedNode.of(node, agents) for node, agents in named}
+        self._admitted = list(self._hosted.values())
         if spec.advertise:
             from ether_broker.discovery.mdns import require
 
@@ -164,12 +178,11 @@ class Cluster:
         spec = self.spec
         process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
         self._bind, self._url = _settled(self._bind, process_supervisor.wait_up(_BROKER)["endpoint"])
-        for node, agents in zip(spec.nodes, name_agents(spec.nodes), strict=True):
-            process_supervisor.add(
-                self._process(node.name, "ether.cluster.node_main", self._node_request(node, agents))
-            )
+        for node in spec.nodes:
+            process_supervisor.add(self._node_process(node.name))
         for node in spec.nodes:
             process_supervisor.wait_up(node.name)
+        self._is_up = True
         if spec.advertise:
             self._advertise(process_supervisor)
 
@@ -207,7 +220,82 @@ class Cluster:
         finally:
             process_supervisor.close()
             self._process_supervisor = self._advertiser = None
+            self._is_up = False
             self._remove_files()
+
+    def reload(self, spec: ClusterSpec) -> ReloadReport:
+        """Start, restart and stop what has changed in the specification, and nothing else; return when that is done.
+
+        What may change is `nodes` and `log_level`. New agents and nodes start first. An agent of which anything has changed
+        gets nothing new, ends what it works at, and is started anew under its name; what waits for it, what comes meanwhile
+        and its state are kept. Agents and nodes that are not in the specification any more end likewise, and what waits for
+        them goes to others, or is refused, as when a node leaves. Where `threads`, `observers`, `metrics` or `log_level` have
+        changed, the node's process is restarted, one node after the other; as long as it is down, delegations to its
+        agents by name are refused (`agent_down`). What still runs after `drain` seconds is ruled on as when its agent
+        is lost. Everybody else goes on, their processes and what they work at.
+
+        What does not start takes nothing else down. An agent is started again by its own `restart`, `intensity`,
+        `period` and `backoff`; a node's process is not, until the next reload. The report has the error.
+
+        A second call waits until the first is done. It may be called in any thread.
+
+        Args:
+            spec: the whole cluster, as it is to be.
+
+        Returns:
+            What became of each node and agent.
+
+        Raises:
+            InvalidSpec: something else has changed, which belongs to the broker or to the cluster as a whole; nothing was done.
+            Closed: the cluster is not open, or ends.
+        """
+        if not isinstance(spec, ClusterSpec):
+            raise UsageError(f"A reload takes a ClusterSpec, and this is {spec!r:.80}.")
+        with self._reloading:
+            return self._reload(self._opened(), spec)
+
+    def _reload(self, process_supervisor: ProcessSupervisor, spec: ClusterSpec) -> ReloadReport:
+        check_reload(self.spec, spec)
+        running = {name: self._current(name) for name in self._hosted if process_supervisor.is_kept(name)}
+        wanted = place(running, spec.nodes)
+        level = ["log_level"] if spec.log_level != self.spec.log_level else []
+        anew = {
+            name: fields
+            for name, node in running.items()
+            if name in wanted and (fields := [*changed_fields(node.spec, wanted[name].spec, "name", "agents"), *level])
+        }
+        self._admit([*running.values(), *wanted.values()])
+        self.spec, self._hosted = spec, running
+        reload = Reload(process_supervisor, running, wanted, anew, self._node_process, self._current)
+        report = reload.run()
+        try:
+            self._admit(list(running.values()))
+        except WaitTimeout as error:
+            report = replace(report, failed={**report.failed, _BROKER: str(error)})
+        for line in report.lines():
+            self._note(f"reload: {line}")
+        return report
+
+    def _admit(self, nodes: list[HostedNode]) -> None:
+        """Let these nodes into the bus and none that was before, where there are keys or an access list.
+
+        Raises:
+            WaitTimeout: the broker does not answer.
+        """
+        self._admitted = nodes
+        names = {node.spec.name for node in nodes}
+        if self._keys is not None:
+            from ether_broker.security.keys import KeyPair
+
+            self._pairs = {name: self._pairs.get(name) or KeyPair.new() for name in names}
+        if self._keys is not None or self.spec.access is not None:
+            request = self._broker_request()
+            told = {"access": request["access"], "members": request["security"]["members"]}
+            self._opened().ask(_BROKER, told, self.spec.start_timeout)
+
+    def _note(self, event: str) -> None:
+        with contextlib.suppress(Exception):  # as of the process supervisor: it may be that nobody reads it any more
+            self._watchers["on_event"](event)
 
     def kill(self) -> None:
         """End all processes at once, and return before they have; `close` is still to be called."""
@@ -297,15 +385,20 @@ class Cluster:
             "access": self._access(),
         }
 
-    def _node_request(self, node: NodeSpec, agents: list[NamedAgents]) -> Callable[[], dict[str, Any]]:
-        return lambda: {
+    def _node_process(self, name: str) -> ProcessSpec:
+        return self._process(name, "ether.cluster.node_main", partial(self._node_request, name))
+
+    def _node_request(self, name: str) -> dict[str, Any]:
+        node, agents, serial = self._current(name)
+        return {
             "url": self._url,
-            "name": node.name,
+            "name": name,
             "threads": node.threads,
             "drain": self.spec.drain,
             "log_level": self.spec.log_level,
-            "agents": self._agents(node, agents),
-            "again": bool(self._opened().facts(node.name)),
+            "agents": [{"agent": agent.as_dict(), "names": names} for agent, names in agents],
+            "serial": serial,
+            "again": self._is_up or bool(self._opened().facts(name)),
             "start_timeout": self.spec.start_timeout,
             "observers": [observer.as_dict() for observer in node.observers],
             "metrics": None if node.metrics is None else node.metrics.as_dict(),
@@ -313,10 +406,13 @@ class Cluster:
             "artifact_secret": self._artifact_secrets[node.name],
         }
 
-    def _agents(self, node: NodeSpec, agents: list[NamedAgents]) -> list[dict[str, Any]]:
-        """The agents of a node, under the names that they had in its last life: their mailboxes are kept by name."""
-        names = self._opened().facts(node.name).get("agents", [named.names for named in agents])
-        return [{"agent": named.agent.as_dict(), "names": own} for named, own in zip(agents, names, strict=True)]
+    def _current(self, name: str) -> HostedNode:
+        """A node with its agents under the names that they had in its last life: their mailboxes are kept by name."""
+        hosted, facts = self._hosted[name], self._opened().facts(name)
+        if facts.get("serial") != hosted.serial:
+            return hosted
+        named = zip(hosted.agents, facts["agents"], strict=True)
+        return hosted._replace(agents=[NamedAgents(kind.agent, tuple(names)) for kind, names in named])
 
     def _access(self) -> dict[str, Any] | None:
         """The spec's access list, by which the cluster's own nodes may host and observe what the spec gives them."""
@@ -324,10 +420,11 @@ class Cluster:
         if spec.access is None:
             return None
         rules = [
-            RegisterRule(node.name, [name for named in agents for name in named.patterns])
-            for node, agents in zip(spec.nodes, name_agents(spec.nodes), strict=True)
+            RegisterRule(node.spec.name, [name for named in node.agents for name in named.patterns])
+            for node in self._admitted
         ]
-        watching = [node.name for node in spec.nodes if node.observers or node.metrics is not None]
+        specs = [node.spec for node in self._admitted]
+        watching = [node.name for node in specs if node.observers or node.metrics is not None]
         return spec.access.extended(register=rules, observe=watching).as_dict()
 
     def _make_keys(self) -> None:

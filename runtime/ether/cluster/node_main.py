@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, ObserverSpec, name_agents
+from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
 from ether.node.agent_host import NotStarted
@@ -251,13 +252,20 @@ def _maker(agent: AgentSpec) -> tuple[Callable[[], Any], type[Agent] | None]:
     return lambda: resolve(agent.start)(*agent.args, **agent.kwargs), None
 
 
-def _start_again(bus: Runtime, named: NamedAgents, patience: float) -> Sequence[str]:
-    """Start agents that ran in an earlier life of the process: those that do not start keep none of the others away.
+def _start_again(bus: Runtime, named: NamedAgents, patience: float, failed: dict[str, str]) -> Sequence[str]:
+    """Start agents of a cluster that is up already: those that do not start keep none of the others away.
+
+    Args:
+        bus: the node's.
+        named: the agents.
+        patience: seconds; who has not started by then goes on starting.
+        failed: gets {name: why it did not start}, as far as that is known when this returns.
 
     Raises:
         EtherError: the registry did not take them.
     """
     names: Sequence[str] = named.names
+    late: dict[str, str] = {}
     refused: list[BaseException] = []
     lock, has_ended = threading.Lock(), threading.Event()
     is_reported = False
@@ -265,7 +273,7 @@ def _start_again(bus: Runtime, named: NamedAgents, patience: float) -> Sequence[
     def start() -> None:
         nonlocal names
         try:
-            found = _start_or_go_on(bus, named)
+            found = _start_or_go_on(bus, named, late if is_reported else failed)
         except BaseException as error:  # noqa: BLE001  it is raised by who waits
             refused.append(error)
             found = named.names
@@ -281,6 +289,7 @@ def _start_again(bus: Runtime, named: NamedAgents, patience: float) -> Sequence[
     threading.Thread(target=start, name=f"ether-start-{named.names[0]}", daemon=True).start()
     if not has_ended.wait(patience):
         logger.warning("%s has not started after %g s: the node is up without it until it has", names[0], patience)
+        failed.update(dict.fromkeys(names, f"It has not started after {patience:g} s, and goes on starting."))
     with lock:
         is_reported = True
     if refused:
@@ -288,8 +297,8 @@ def _start_again(bus: Runtime, named: NamedAgents, patience: float) -> Sequence[
     return names
 
 
-def _start_or_go_on(bus: Runtime, named: NamedAgents) -> Sequence[str]:
-    """Start agents; if one of them does not start, each alone, by its restart type.
+def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:
+    """Start agents; if one of them does not start, each alone, by its restart type, noted in `failed`.
 
     Raises:
         EtherError: the registry did not take them.
@@ -300,26 +309,44 @@ def _start_or_go_on(bus: Runtime, named: NamedAgents) -> Sequence[str]:
         found: BaseException = failure
     for name in named.names:
         try:
-            _start_alone(bus, named.agent, name, found)
-        except EtherError:
+            if (reason := _start_alone(bus, named.agent, name, found)) is not None:
+                failed[name] = f"{type(reason).__name__}: {reason}"
+        except EtherError as error:
+            failed[name] = str(error)
             logger.exception("%s did not start", name)
     return named.names
 
 
-def _start_alone(bus: Runtime, agent: AgentSpec, name: str, failure: BaseException) -> None:
-    """Start one of several that did not all start; if it is one of those that do not, go on by its restart type."""
+def _start_alone(bus: Runtime, agent: AgentSpec, name: str, failure: BaseException) -> BaseException | None:
+    """Start one of several that did not all start; if it is one of those that do not, go on by its restart type.
+
+    Returns:
+        Why it did not start.
+    """
     try:
         _start_batch(bus, NamedAgents(agent, (name,)))
     except (NotStarted, InvalidSpec) as again:
         failure = again
     else:
-        return
+        return None
     error = failure.error if isinstance(failure, NotStarted) else failure
     if agent.restart is Restart.TEMPORARY:
         logger.error("%s did not start, and is not started again", name, exc_info=error)
     else:
         bus.node.supervision.trees[name] = agent.tree(name)
         bus.node.supervision.start_again(name, *_maker(agent), error)
+    return error
+
+
+def _replace(bus: Runtime, agent: AgentSpec, name: str) -> None:
+    """Start an agent in the place of one that was taken down.
+
+    Raises:
+        NotStarted, EtherError: as `AgentSupervision.replace`.
+    """
+    ends_process = bus.node.supervision.ends_process
+    (ends_process.add if agent.escalate else ends_process.discard)(name)
+    bus.node.supervision.replace(name, agent.tree(name), *_maker(agent))
 
 
 def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:
@@ -362,13 +389,19 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     agents = [NamedAgents(AgentSpec.of_dict(item["agent"]), tuple(item["names"])) for item in request["agents"]]
     observers = [ObserverSpec(**item) for item in request["observers"]]
     metrics = None if request["metrics"] is None else MetricsSpec(**request["metrics"])
+    failed: dict[str, str] = {}
 
     def start(bus: Runtime) -> list[Sequence[str]]:
         _observe(bus, observers, metrics)
-        if not request["again"]:
-            return [_start_named(bus, named) for named in agents]
-        end = time.monotonic() + request["start_timeout"] / 2
-        return [_start_again(bus, named, max(0.0, end - time.monotonic())) for named in agents]
+        if request["again"]:
+            end = time.monotonic() + request["start_timeout"] / 2
+            names = [_start_again(bus, named, max(0.0, end - time.monotonic()), failed) for named in agents]
+        else:
+            names = [_start_named(bus, named) for named in agents]
+        hosted = HostedAgents(bus, request["drain"], _start_again, _replace)
+        hosted.note((named.agent, own) for named, own in zip(agents, names, strict=True))
+        parent_link.serve(hosted.answer)
+        return names
 
     options = {option: request[option] for option in ("name", "threads", "drain")} | _keys(request.get("security"))
     options["artifact_secret"] = bytes.fromhex(request["artifact_secret"])
@@ -378,7 +411,7 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
             start,
             request["drain"],
             on_event=logging.getLogger("ether.node").debug,
-            on_ready=lambda names: parent_link.ready(agents=names),
+            on_ready=lambda names: parent_link.ready(agents=names, serial=request["serial"], failed=failed),
         )
     except EtherError as error:
         parent_link.failed(error.code, str(error))

@@ -1,0 +1,199 @@
+"""A reload: the steps that turn a running cluster into what its changed specification says.
+
+    1. new nodes, and new and changed agents of nodes that go on, all side by side
+    2. agents and nodes that are gone, side by side
+    3. nodes whose process is to be another, one after the other
+    4. agents that have moved to another node, as their names are free now
+
+New ones come first, so that what waits for those that go finds them. Each node's process is told the agents that it is to have,
+and compares them with those that it has: told twice, it does nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from ether.cluster.cluster_spec import AgentSpec, NamedAgents
+from ether.cluster.reload_plan import HostedNode, ReloadReport, agents_by_name, changed_fields, without
+from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
+from ether_broker.errors import Closed, EtherError
+
+__all__ = ["Reload"]
+
+_GRACE: Final = 10.0
+"""Seconds that a node's process has to answer, beyond what its agents may take."""
+
+
+class Reload:
+    """One reload of a cluster.
+
+    Args:
+        processes: of the cluster.
+        hosted: what each node's process is asked for when it starts; kept up to date here.
+        wanted: the nodes as they are to be.
+        anew: {node that runs, and whose process is to be another: the fields of it that have changed}.
+        process: describes the process of a node.
+        names_of: the agents of a node under the names that they have.
+    """
+
+    def __init__(  # noqa: PLR0917  made once, in one place
+        self, processes: ProcessSupervisor, hosted: dict[str, HostedNode], wanted: Mapping[str, HostedNode],
+        anew: Mapping[str, Sequence[str]], process: Callable[[str], ProcessSpec], names_of: Callable[[str], HostedNode],
+    ) -> None:  # fmt: skip
+        self._processes = processes
+        self._hosted = hosted
+        self._before = dict(hosted)
+        self._wanted = wanted
+        self._anew = anew
+        self._process = process
+        self._current = names_of
+        where = {name: node for node, one in hosted.items() for name in agents_by_name(one)}
+        self._moved = {
+            node: [name for name in agents_by_name(one) if where.get(name, node) != node]
+            for node, one in wanted.items()
+        }
+        """{node: names that agents of other nodes have before}."""
+        self._overran: set[str] = set()
+        self._failed: dict[str, str] = {}
+
+    def run(self) -> ReloadReport:
+        """Make all steps.
+
+        Raises:
+            Closed: the cluster ends.
+        """
+        before, wanted = self._before, self._wanted
+        come = [node for node in wanted if node not in before]
+        stay = [node for node in wanted if node in before and node not in self._anew]
+        go = [node for node in before if node not in wanted]
+        for node in come:
+            self._add(node)
+        self._side_by_side([*((self._wait_up, node) for node in come), *((self._bring, node) for node in stay)])
+        self._side_by_side([(self._clear, node) for node in before])
+        self._side_by_side([(self._end, node) for node in go])
+        for node in self._anew:
+            self._restart(node)
+        self._side_by_side([(self._complete, node) for node in (*come, *stay) if self._moved[node]])
+        return self._report(come, stay, go)
+
+    def _side_by_side(self, steps: Iterable[tuple[Callable[[str], None], str]]) -> None:
+        steps = list(steps)
+        with ThreadPoolExecutor(max(1, len(steps)), thread_name_prefix="ether-reload") as threads:
+            for done in [threads.submit(self._try, step, node) for step, node in steps]:
+                done.result()
+
+    def _try(self, step: Callable[[str], None], node: str) -> None:
+        """Make a step for a node; what it fails with is told in the report."""
+        try:
+            step(node)
+        except Closed:
+            raise
+        except EtherError as error:
+            self._failed[node] = str(error)
+
+    # -- the steps of a node -------------------------------------------------------------------------------------
+
+    def _first(self, node: str) -> list[NamedAgents]:
+        """What is wanted of a node as long as agents have not moved."""
+        return without(self._wanted[node].agents, self._moved[node])
+
+    def _add(self, node: str) -> None:
+        self._hosted[node] = HostedNode.of(self._wanted[node].spec, self._first(node))
+        self._processes.add(self._process(node))
+
+    def _wait_up(self, node: str) -> None:
+        try:
+            facts = self._processes.wait_up(node)
+        except EtherError:
+            del self._hosted[node]
+            self._processes.remove(node)
+            raise
+        self._note(node, facts)
+
+    def _bring(self, node: str) -> None:
+        """Start what is new, and what has changed anew; who is to go stays."""
+        kept = without(self._before[node].agents, agents_by_name(self._wanted[node]))
+        self._tell(node, [*self._first(node), *kept])
+
+    def _clear(self, node: str) -> None:
+        """Stop what is to go."""
+        if node in self._wanted and node not in self._anew:
+            self._tell(node, self._first(node))
+            return
+        wanted = agents_by_name(self._wanted.get(node))
+        going = [name for name in agents_by_name(self._before[node]) if name not in wanted]
+        self._tell(node, without(self._before[node].agents, going))
+
+    def _end(self, node: str) -> None:
+        self._processes.remove(node)
+        del self._hosted[node]
+
+    def _restart(self, node: str) -> None:
+        def restart(node: str) -> None:
+            self._note(node, self._ask(node, {"rest": True}))
+            self._processes.remove(node)
+            self._hosted[node] = HostedNode.of(self._wanted[node].spec, self._wanted[node].agents)
+            self._processes.add(self._process(node))
+            self._wait_up(node)
+
+        self._try(restart, node)
+
+    def _complete(self, node: str) -> None:
+        if node in self._hosted:
+            self._tell(node, self._wanted[node].agents)
+
+    def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
+        """Tell a node's process which agents it is to have, unless it has them."""
+        before = self._hosted[node]
+        spec = before.spec if node in self._anew or node not in self._wanted else self._wanted[node].spec
+        told = HostedNode.of(spec, agents)
+        if not _differences(agents_by_name(before), agents_by_name(told)):
+            self._hosted[node] = before._replace(spec=spec)
+            return
+        self._hosted[node] = told
+        wanted = [{"agent": agent.as_dict(), "names": names} for agent, names in told.agents]
+        answer = self._ask(node, {"agents": wanted})
+        named = zip(told.agents, answer["agents"], strict=True)
+        self._hosted[node] = HostedNode.of(spec, [NamedAgents(kind.agent, tuple(names)) for kind, names in named])
+        self._note(node, answer)
+
+    def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._process(node)
+        patience = process.start_timeout
+        return self._processes.ask(node, {**request, "patience": patience}, process.drain + patience + _GRACE)
+
+    def _note(self, node: str, said: Mapping[str, Any]) -> None:
+        self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
+        self._failed.update({f"{node}/{name}": why for name, why in said.get("failed", {}).items()})
+
+    # -- what became of them -------------------------------------------------------------------------------------
+
+    def _report(self, come: list[str], stay: list[str], go: list[str]) -> ReloadReport:
+        failed = self._failed
+        started = [node for node in come if node not in failed]
+        restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
+        stopped, unchanged = list(go), list(stay)
+        for node in dict.fromkeys((*self._wanted, *self._before)):
+            if node in failed and node not in stay:
+                continue
+            before = agents_by_name(self._before.get(node))
+            after = agents_by_name(self._current(node) if node in self._hosted else None)
+            for name, agent in after.items():
+                if (full := f"{node}/{name}") in failed:
+                    continue
+                if name not in before:
+                    started.append(full)
+                elif fields := changed_fields(before[name], agent):
+                    restarted[full] = ", ".join(fields)
+                elif node not in self._anew:
+                    unchanged.append(full)
+            stopped += [full for name in before if name not in after and (full := f"{node}/{name}") not in failed]
+        return ReloadReport(
+            tuple(started), restarted, tuple(stopped), tuple(unchanged), tuple(sorted(self._overran)), dict(failed)
+        )
+
+
+def _differences(before: Mapping[str, AgentSpec], after: Mapping[str, AgentSpec]) -> bool:
+    return before.keys() != after.keys() or any(changed_fields(before[name], after[name]) for name in after)

@@ -1,0 +1,187 @@
+"""The comparison of a running cluster with a changed specification: what a reload may change, and what it is to start and stop.
+
+    running ──┐
+              ├── place ──► wanted: each node with its agents, under the names that the running ones have already
+    nodes ────┘
+
+What is the same is compared whole, field by field, whatever fields a specification has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import count, islice
+from typing import Any, Final, NamedTuple
+
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NamedAgents, NodeSpec
+from ether_actors.agent.agent import free_names
+from ether_broker.errors import InvalidSpec
+
+__all__ = ["HostedNode", "ReloadReport", "agents_by_name", "changed_fields", "check_reload", "place", "without"]
+
+_FREE: Final = frozenset({"nodes", "log_level"})
+"""Fields of a cluster's specification that a reload changes."""
+_KEYS: Final = {
+    "keys": "security.keys", "insecure": "security.insecure", "access": "access", "limits": "limits", "timing": "timing",
+    "journal": "cluster.journal or cluster.durability",
+}  # fmt: skip
+"""{field: where it stands in a cluster file}, unless it is a key of `cluster`."""
+_SHOWN: Final = 60
+_serials: Final = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadReport:
+    """The report of a reload: what became of each node, and of each agent as `NODE/AGENT`.
+
+    Example:
+        from ether.cluster import ReloadReport
+
+        report = ReloadReport(started=("n2", "n2/counter"), restarted={"n1/scout": "kwargs"}, unchanged=("n1",))
+        assert report.is_complete
+    """
+
+    started: tuple[str, ...] = ()
+    """Came with the new specification."""
+    restarted: Mapping[str, str] = field(default_factory=dict)
+    """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
+    stopped: tuple[str, ...] = ()
+    """Drained, and left the bus."""
+    unchanged: tuple[str, ...] = ()
+    """Noticed nothing; of a node, its process."""
+    overran: tuple[str, ...] = ()
+    """Agents that had not ended what they worked at when `drain` was over: the bus has ruled on it."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """What did not start, or did not answer in time, and why."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cluster is what the specification says."""
+        return not self.failed
+
+    def lines(self) -> list[str]:
+        """The report for people, a line for each word that something is told of."""
+        restarted = [f"{name} ({changed})" for name, changed in self.restarted.items()]
+        told: dict[str, Sequence[str]] = {
+            "started": self.started, "restarted": restarted, "stopped": self.stopped, "overran": self.overran,
+            "unchanged": self.unchanged,
+        }  # fmt: skip
+        lines = [f"{word:<10}{', '.join(names)}" for word, names in told.items() if names]
+        return [*lines, *(f"{'failed':<10}{name}: {why}" for name, why in self.failed.items())]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields, as JSON carries them; the class takes them again."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+class HostedNode(NamedTuple):
+    """A node of a running cluster: its specification, and its agents under the names that they have."""
+
+    spec: NodeSpec
+    agents: Sequence[NamedAgents]
+    serial: int
+    """Of this state of the node: a process says which one it tells of."""
+
+    @classmethod
+    def of(cls, spec: NodeSpec, agents: Sequence[NamedAgents]) -> HostedNode:
+        """A new state of a node."""
+        return cls(spec, [agent for agent in agents if agent.names], next(_serials))
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """The names of its agents, kind by kind."""
+        return [agent.names for agent in self.agents]
+
+
+def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
+    """Check that a reload may turn one specification into another.
+
+    Raises:
+        InvalidSpec: something else than the nodes and the log level has changed; the message names each key.
+    """
+    changed = [name for name in changed_fields(old, new) if name not in _FREE]
+    if changed:
+        told = (
+            f"{_KEYS.get(name, f'cluster.{name}')} ({_shown(old, name)}, now {_shown(new, name)})" for name in changed
+        )
+        raise InvalidSpec(
+            f"A reload cannot change {', '.join(told)}: it changes the nodes and cluster.log_level, and the rest belongs to "
+            "the broker or to the cluster as a whole. Nothing was changed; end the cluster and start it again for this."
+        )
+
+
+def changed_fields(old: Any, new: Any, *but: str) -> list[str]:
+    """The fields in which two values of one dataclass differ, other than some."""
+    names = (one.name for one in fields(new) if one.name not in but)
+    return [name for name in names if not _is_same(getattr(old, name), getattr(new, name))]
+
+
+def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[str, HostedNode]:
+    """Give the agents of a new specification the names of those that run, and the others free ones: {node: its new state}.
+
+    On one node, the agents of an entry keep their names if there was an equal entry, or else one of the same name or class.
+    A name that the new specification gives is never another's.
+    """
+    nodes = list(nodes)
+    given = {agent.name for node in nodes for agent in node.agents if agent.name is not None}
+    kept: dict[int, list[str]] = {}
+    """{place of an agent: names}, of which those are still missing that no agent had."""
+    agents = [agent for node in nodes for agent in node.agents]
+    first = 0
+    for node in nodes:
+        left = list(running[node.name].agents) if node.name in running else []
+        for is_equal in (True, False):
+            for at, agent in enumerate(node.agents, first):
+                found = next((known for known in left if _fits(known.agent, agent, is_equal=is_equal)), None)
+                if at not in kept and found is not None:
+                    left.remove(found)
+                    names = [name for name in found.names if name not in given or name == agent.name]
+                    kept[at] = names[: agent.count]
+        first += len(node.agents)
+    used = {name for names in kept.values() for name in names}
+    for is_named in (True, False):
+        for at, agent in enumerate(agents):
+            if (agent.name is not None) is is_named:
+                names = kept.setdefault(at, [])
+                names += islice(free_names(agent.base_name, used), agent.count - len(names))
+                used.update(names)
+        used |= given
+    places = iter(range(len(agents)))
+    return {
+        node.name: HostedNode.of(node, [NamedAgents(agent, tuple(kept[next(places)])) for agent in node.agents])
+        for node in nodes
+    }
+
+
+def agents_by_name(hosted: HostedNode | None) -> dict[str, AgentSpec]:
+    """{name: its specification}, of the agents of a node, each as if it were the only one of its entry."""
+    alone = [] if hosted is None else [(replace(agent, count=1, name=None), names) for agent, names in hosted.agents]
+    return {name: agent for agent, names in alone for name in names}
+
+
+def without(agents: Iterable[NamedAgents], names: Iterable[str]) -> list[NamedAgents]:
+    """The agents but those of some names."""
+    gone = frozenset(names)
+    return [NamedAgents(agent, tuple(name for name in own if name not in gone)) for agent, own in agents]
+
+
+def _fits(old: AgentSpec, new: AgentSpec, *, is_equal: bool) -> bool:
+    """Whether an entry takes another's place: it says the same but for how many, or it names the same."""
+    if is_equal:
+        return not changed_fields(old, new, "count")
+    return (old.name is None, old.base_name) == (new.name is None, new.base_name)
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    """Whether two values are equal and of the same types: to Python, 1 is True."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return old.keys() == new.keys() and all(_is_same(value, new[key]) for key, value in old.items())
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        return len(old) == len(new) and all(map(_is_same, old, new))
+    return type(old) is type(new) and bool(old == new)
+
+
+def _shown(spec: ClusterSpec, name: str) -> str:
+    text = repr(getattr(spec, name))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

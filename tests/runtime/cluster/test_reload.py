@@ -1,0 +1,467 @@
+"""A cluster that is reloaded: real processes, and delegations under way while the specification changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ether import Handle, Limits, Runtime, Status, Timing
+from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
+from ether_actors.backoff import Backoff
+from ether_broker.errors import Closed, InvalidSpec, UsageError
+from ether_broker.security.access_list import Access, DelegateRule
+from ether_broker.security.keyring import Keyring
+from tests.support import wait_until
+
+pytestmark = pytest.mark.slow
+
+KEEPER = "tests.runtime.reloaded:Keeper"
+PLAIN = "tests.runtime.reloaded:Plain"
+SLEEPER = "tests.runtime.reloaded:Sleeper"
+ASKER = "tests.runtime.reloaded:Asker"
+KEEP = AgentSpec(KEEPER)
+
+
+def node(name: str, *agents: AgentSpec, **fields: Any) -> NodeSpec:
+    return NodeSpec(name, agents, **fields)
+
+
+class World:
+    """An open cluster, a runtime on it, and a folder that its handlers look into."""
+
+    def __init__(self, cluster: Cluster, bus: Runtime, folder: Path, events: list[str]) -> None:
+        self.cluster, self.bus, self.folder, self.events = cluster, bus, folder, events
+
+    def begin(self, to: str, capability: str = "keep.word", **params: Any) -> Handle:
+        """Delegate work that runs until `go`, and wait until it does."""
+        handle = self.bus.delegate(capability, {"folder": str(self.folder), **params}, to=to, timeout=60)
+        wait_until(lambda: any(self.folder.glob(f"{handle.id}.*")), what=f"{to} works")
+        return handle
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    def ask(self, to: str | None = None) -> dict[str, Any]:
+        return self.bus.delegate("keep.word", to=to, timeout=20).result().unwrap().data
+
+    def pids(self) -> dict[str, int | None]:
+        return {entry.name: entry.pid for entry in self.cluster.statistics()}
+
+    def agents(self) -> dict[str, str]:
+        return {entry["agent"]: entry["node"] for entry in self.bus.agents() if entry["condition"] == "up"}
+
+    def reload(self, *nodes: NodeSpec, **fields: Any) -> ReloadReport:
+        return self.cluster.reload(replace(self.cluster.spec, nodes=nodes, **fields))
+
+    @contextmanager
+    def reloading(self, *nodes: NodeSpec) -> Iterator[list[ReloadReport]]:
+        """Reload in another thread, which has ended when the block is left."""
+        reports: list[ReloadReport] = []
+        thread = threading.Thread(target=lambda: reports.append(self.reload(*nodes)))
+        thread.start()
+        try:
+            yield reports
+        finally:
+            self.go()
+            thread.join()
+
+    def condition(self, agent: str) -> str | None:
+        return next((entry["condition"] for entry in self.bus.agents() if entry["agent"] == agent), None)
+
+
+@contextmanager
+def world(folder: Path, *nodes: NodeSpec, drain: float = 20.0, **fields: Any) -> Iterator[World]:
+    events: list[str] = []
+    with (
+        Cluster(nodes, drain=drain, on_event=events.append, on_output=lambda *_: None, **fields) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as bus,
+    ):
+        yield World(cluster, bus, folder, events)
+
+
+# -- agents ------------------------------------------------------------------------------------------------------
+
+
+def test_what_has_not_changed_keeps_its_process_and_what_it_works_at(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", KEEP, AgentSpec(PLAIN, "extra"))) as it:
+        before, works = it.pids(), it.begin("keeper")
+        report = it.reload(node("n1", KEEP), node("n2", KEEP, AgentSpec(PLAIN, "other")))
+        after = it.pids()
+        it.go()
+
+        assert works.result(10).unwrap().data["attempt"] == 1
+        assert it.agents() == {"keeper": "n1", "keeper-2": "n2", "other": "n2"}
+
+    assert after == before
+    assert report == ReloadReport(
+        started=("n2/other",), stopped=("n2/extra",), unchanged=("n1", "n2", "n1/keeper", "n2/keeper-2")
+    )
+
+
+def test_a_file_that_says_the_same_changes_nothing_and_asks_nobody(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        works = it.begin("keeper")
+        os.kill(it.pids()["n1"] or 0, signal.SIGSTOP)  # it could not answer
+        report = it.reload(node("n1", KEEP))
+        os.kill(it.pids()["n1"] or 0, signal.SIGCONT)
+        it.go()
+        assert works.result(10).ok
+
+    assert report == ReloadReport(unchanged=("n1", "n1/keeper"))
+
+
+def test_a_changed_agent_ends_its_work_and_what_waits_and_comes_goes_to_its_successor_with_its_state(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP, AgentSpec(PLAIN, "neighbour"))) as it:
+        before = it.pids()
+        assert it.ask("keeper")["total"] == 1
+        works = it.begin("keeper")
+        waits = [it.bus.delegate("keep.word", to="keeper", timeout=20) for _ in range(5)]
+        with it.reloading(node("n1", replace(KEEP, args=("second",)), AgentSpec(PLAIN, "neighbour"))) as reports:
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+            comes = it.bus.delegate("keep.word", to="keeper", timeout=20)
+            assert it.ask("neighbour")["word"] == "plain"
+            assert not works.done
+            it.go()
+            answers = [handle.result(10).unwrap().data for handle in (works, *waits, comes)]
+        after = it.pids()
+
+    assert [(answer["word"], answer["total"]) for answer in answers] == [
+        ("first", 2), *(("second", total) for total in range(3, 9)),
+    ]  # fmt: skip
+    assert {answer["attempt"] for answer in answers} == {1}
+    assert {answer["pid"] for answer in answers} == {before["n1"]}
+    assert after == before
+    assert reports == [
+        ReloadReport(restarted={"n1/keeper": "args"}, unchanged=("n1", "n1/neighbour")),
+    ]
+
+
+def test_an_agent_of_another_class_takes_a_name_with_what_waits_for_it(tmp_path: Path):
+    with world(tmp_path, node("n1", AgentSpec(KEEPER, "it"))) as it:
+        works = it.begin("it")
+        waits = it.bus.delegate("keep.word", to="it", timeout=20)
+        with it.reloading(node("n1", AgentSpec(PLAIN, "it"))) as reports:
+            wait_until(lambda: it.condition("it") == "restarting", what="it drains")
+        assert works.result(10).unwrap().data["word"] == "first"
+        assert waits.result(10).unwrap().data["word"] == "plain"
+        assert it.ask("it")["word"] == "plain"
+
+    assert reports == [ReloadReport(restarted={"n1/it": "start"}, unchanged=("n1",))]
+
+
+@pytest.mark.parametrize(("agent", "capability"), [(KEEPER, "keep.word"), (SLEEPER, "sleep.once")])
+def test_what_outlasts_the_drain_of_a_changed_agent_has_failed_and_the_next_one_works(
+    tmp_path: Path, agent: str, capability: str
+):
+    with world(tmp_path, node("n1", AgentSpec(agent, "it")), drain=0.2) as it:
+        works = it.begin("it", capability)
+        report = it.reload(node("n1", AgentSpec(agent, "it", intensity=9)))
+        response = works.result(10)
+        it.go()
+        assert it.bus.delegate(capability, {"folder": str(it.folder)}, to="it", timeout=20).result().ok
+
+    assert (response.status, response.error and response.error.code) == (Status.FAILED_EXECUTION, "agent_crashed")
+    assert report.restarted == {"n1/it": "intensity"}
+    assert report.overran == ("n1/it",)
+
+
+def test_an_agent_that_is_gone_ends_its_work_and_what_waits_goes_to_others(tmp_path: Path):
+    with world(tmp_path, node("n1", AgentSpec(KEEPER, "old")), node("n2")) as it:
+        works = it.begin("old")
+        waits = [it.bus.delegate("keep.word", timeout=20) for _ in range(3)]
+        with it.reloading(node("n1"), node("n2", AgentSpec(PLAIN, "new"))) as reports:
+            assert [handle.result(10).unwrap().data["agent"] for handle in waits] == ["new"] * 3
+            assert not works.done
+        assert works.result(10).unwrap().data["agent"] == "old"
+        assert it.agents() == {"new": "n2"}
+
+    assert reports == [ReloadReport(started=("n2/new",), stopped=("n1/old",), unchanged=("n1", "n2"))]
+
+
+def test_the_number_of_agents_changes_and_those_that_stay_notice_nothing(tmp_path: Path):
+    with world(tmp_path, node("n1", replace(KEEP, count=2))) as it:
+        works = it.begin("keeper")
+        more = it.reload(node("n1", replace(KEEP, count=4)))
+        assert set(it.agents()) == {"keeper", "keeper-2", "keeper-3", "keeper-4"}
+        fewer = it.reload(node("n1", KEEP))
+        assert set(it.agents()) == {"keeper"}
+        it.go()
+        assert works.result(10).ok
+
+    assert more == ReloadReport(started=("n1/keeper-3", "n1/keeper-4"), unchanged=("n1", "n1/keeper", "n1/keeper-2"))
+    assert fewer.stopped == ("n1/keeper-2", "n1/keeper-3", "n1/keeper-4")
+
+
+def test_an_agent_that_works_for_another_that_changes_gets_its_answer_from_the_next_one(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP, AgentSpec(ASKER))) as it:
+        asks = it.begin("asker", "ask.word", whom="keeper")
+        changed = node("n1", replace(KEEP, args=("second",)), AgentSpec(ASKER, intensity=9))
+        with it.reloading(changed) as reports:
+            wait_until(lambda: it.condition("asker") == "restarting", what="it drains")
+            (it.folder / "ask").touch()
+            assert asks.result(10).unwrap().data["word"] == "second"
+
+    assert reports[0].restarted == {"n1/keeper": "args", "n1/asker": "intensity"}
+    assert reports[0].overran == ()
+
+
+def test_an_agent_that_moves_takes_its_name_and_its_state_along(tmp_path: Path):
+    moved = AgentSpec(KEEPER, "it")
+    with world(tmp_path, node("n1", moved), node("n2")) as it:
+        before = it.pids()
+        assert it.ask("it")["total"] == 1
+        report = it.reload(node("n1"), node("n2", moved))
+        answer = it.ask("it")
+
+    assert (answer["total"], answer["pid"]) == (2, before["n2"])
+    assert report == ReloadReport(started=("n2/it",), stopped=("n1/it",), unchanged=("n1", "n2"))
+
+
+def test_agents_without_a_name_of_their_own_keep_theirs_when_others_go(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", KEEP), node("n3", KEEP)) as it:
+        before = it.pids()
+        it.reload(node("n3", KEEP), node("n2", KEEP))
+        assert it.agents() == {"keeper-2": "n2", "keeper-3": "n3"}
+        assert {name: pid for name, pid in it.pids().items() if name != "n1"} == {
+            name: pid for name, pid in before.items() if name != "n1"
+        }
+        it.reload(node("n3", KEEP), node("n2", KEEP), node("n4", KEEP))
+        assert it.agents() == {"keeper": "n4", "keeper-2": "n2", "keeper-3": "n3"}
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_come_and_go(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(KEEPER, "old"))) as it:
+        before, works, gone = it.pids(), it.begin("keeper"), it.begin("old")
+        with it.reloading(node("n1", KEEP), node("n3", AgentSpec(PLAIN, "new"))) as reports:
+            wait_until(lambda: "new" in it.agents(), what="the new node is up")
+            assert it.ask("new")["word"] == "plain"
+        assert gone.result(10).unwrap().data["pid"] == before["n2"]
+        assert works.result(10).unwrap().data["pid"] == before["n1"]
+        after = it.pids()
+
+    assert list(after) == ["broker", "n1", "n3"]
+    assert (after["n1"], after["broker"]) == (before["n1"], before["broker"])
+    assert reports == [
+        ReloadReport(started=("n3", "n3/new"), stopped=("n2", "n2/old"), unchanged=("n1", "n1/keeper")),
+    ]
+    assert "n2 has ended (exit code 0)" in it.events
+
+
+@pytest.mark.parametrize("field", ["threads", "observers", "metrics"])
+def test_a_node_whose_process_must_be_another_is_restarted_alone_and_keeps_what_waits(tmp_path: Path, field: str):
+    value = {"threads": 2, "observers": (ObserverSpec("ether.observers:Log"),), "metrics": MetricsSpec(port=0)}[field]
+    with world(tmp_path, node("n1", KEEP), node("n2", KEEP)) as it:
+        before = it.pids()
+        assert it.ask("keeper")["total"] == 1
+        works = it.begin("keeper")
+        waits = it.bus.delegate("keep.word", to="keeper", timeout=20)
+        with it.reloading(node("n1", KEEP, **{field: value}), node("n2", KEEP)) as reports:
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+        first, then = works.result(10).unwrap().data, waits.result(10).unwrap().data
+        after = it.pids()
+        restarts = {entry.name: entry.restarts for entry in it.cluster.statistics()}
+
+    assert (first["pid"], first["total"], first["attempt"]) == (before["n1"], 2, 1)
+    assert (then["pid"], then["total"], then["attempt"]) == (after["n1"], 3, 1)
+    assert after["n1"] != before["n1"]
+    assert {**after, "n1": None} == {**before, "n1": None}
+    assert restarts == {"broker": 0, "n1": 0, "n2": 0}
+    assert reports == [ReloadReport(restarted={"n1": field}, unchanged=("n2", "n2/keeper-2"))]
+
+
+def test_another_log_level_restarts_the_nodes_one_after_the_other(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", KEEP)) as it:
+        before = it.pids()
+        report = it.reload(node("n1", KEEP), node("n2", KEEP), log_level="debug")
+        after = it.pids()
+        assert it.agents() == {"keeper": "n1", "keeper-2": "n2"}
+
+    assert report == ReloadReport(restarted={"n1": "log_level", "n2": "log_level"})
+    assert after["broker"] == before["broker"]
+    ups = [event.partition(" is up")[0] for event in it.events if " is up (" in event]
+    assert ups[-2:] == ["n1", "n2"]
+
+
+def test_a_node_that_dies_afterwards_comes_back_with_what_the_reload_gave_it(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        it.reload(node("n1", replace(KEEP, args=("second",)), AgentSpec(PLAIN, "new")))
+        it.cluster.signal("n1", signal.SIGKILL)
+        wait_until(lambda: any("n1 is up again" in event for event in it.events), what="it is back")
+        assert it.ask("keeper")["word"] == "second"
+        assert it.agents() == {"keeper": "n1", "new": "n1"}
+        assert it.reload(node("n1", replace(KEEP, args=("second",)))).stopped == ("n1/new",)
+
+
+def test_a_node_that_dies_while_it_is_reloaded_comes_back_with_what_is_wanted(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        it.begin("keeper")
+        with it.reloading(node("n1", replace(KEEP, args=("second",)))) as reports:
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+            it.cluster.signal("n1", signal.SIGKILL)
+        assert it.ask("keeper")["word"] == "second"
+
+    assert reports[0].failed == {}
+
+
+# -- with a journal, keys, an access list ------------------------------------------------------------------------
+
+
+def test_a_reload_with_a_journal_loses_nothing_though_the_broker_dies_after_it(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), journal=str(tmp_path / "bus.db")) as it:
+        works = it.begin("keeper")
+        waits = [it.bus.delegate("keep.word", to="keeper", timeout=60) for _ in range(3)]
+        with it.reloading(node("n1", replace(KEEP, args=("second",)))):
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+            it.cluster.signal("broker", signal.SIGKILL)
+            wait_until(lambda: any("broker is up again" in event for event in it.events), what="the broker is back")
+        answers = [handle.result(20).unwrap().data for handle in (works, *waits)]
+
+    assert [answer["word"] for answer in answers] == ["first", "second", "second", "second"]
+    assert [answer["total"] for answer in answers] == [1, 2, 3, 4]
+
+
+def test_new_nodes_and_agents_get_in_where_there_are_keys_and_an_access_list(tmp_path: Path):
+    office = Keyring.create(tmp_path / "office", "office")
+    access = Access(delegate=[DelegateRule("*")], read=["*"])
+    events: list[str] = []
+    spec = ClusterSpec(
+        (node("n1", KEEP),), bind="tcp://127.0.0.1:*", keys=office.folder, access=access, drain=5.0
+    )  # fmt: skip
+    with (
+        Cluster(spec, on_event=events.append, on_output=lambda *_: None) as cluster,
+        Runtime.connect(cluster.url, keys=office) as bus,
+    ):
+        watch = (ObserverSpec("ether.observers:Log"),)
+        nodes = (node("n1", KEEP, AgentSpec(PLAIN, "new")), node("n2", AgentSpec(PLAIN, "far"), observers=watch))
+        report = cluster.reload(replace(spec, nodes=nodes))
+        answers = [bus.delegate("keep.word", to=name, timeout=20).result().unwrap().data for name in ("new", "far")]
+        cluster.signal("broker", signal.SIGKILL)
+        wait_until(lambda: any("broker is up again" in event for event in events), what="the broker is back")
+        wait_until(lambda: bus.delegate("keep.word", to="far", timeout=5).result().ok, timeout=20)
+        cluster.reload(spec)
+        names = {entry["agent"] for entry in bus.agents() if entry["condition"] == "up"}
+
+    assert report.started == ("n2", "n1/new", "n2/far")
+    assert [answer["agent"] for answer in answers] == ["new", "far"]
+    assert names == {"keeper"}
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+def test_what_belongs_to_the_whole_cluster_is_refused_with_each_key_and_nothing_is_done(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        before = it.pids()
+        with pytest.raises(InvalidSpec) as refused:
+            it.reload(
+                node("n9", KEEP), bind="tcp://127.0.0.1:7999", limits=Limits(window=3), timing=Timing(silence=9.0),
+                journal="x.db", access=Access(), drain=1.0,
+            )  # fmt: skip
+        assert it.pids() == before
+        assert it.cluster.spec.nodes == (node("n1", KEEP),)
+        assert it.agents() == {"keeper": "n1"}
+
+    for key in ("cluster.bind", "limits", "timing", "cluster.journal", "access", "cluster.drain"):
+        assert f"{key} (" in str(refused.value) or f"{key} or" in str(refused.value)
+    assert "Nothing was changed" in str(refused.value)
+
+
+def test_an_agent_that_does_not_start_is_told_and_goes_on_by_its_own_rule(tmp_path: Path):
+    kwargs = {"folder": str(tmp_path)}
+    soon = Backoff(initial=0.05, factor=1.0, jitter=0.0)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", KEEP, AgentSpec(PLAIN, "neighbour"))) as it:
+        waits = it.begin("keeper")
+        it.go()
+        waits.result(10).unwrap()
+        changed = AgentSpec(KEEPER, kwargs=kwargs, intensity=100_000, backoff=soon)
+        new = AgentSpec(KEEPER, "new", kwargs=kwargs, intensity=100_000, backoff=soon)
+        report = it.reload(node("n1", changed, new, AgentSpec(PLAIN, "neighbour")))
+        handle = it.bus.delegate("keep.word", to="keeper", timeout=20)
+        assert it.ask("neighbour")["word"] == "plain"
+        (tmp_path / "broken").unlink()
+        assert handle.result(20).unwrap().data["total"] == 2
+        wait_until(lambda: set(it.agents()) == {"keeper", "new", "neighbour"}, what="they start in the end")
+
+    assert report == ReloadReport(
+        unchanged=("n1", "n1/neighbour"),
+        failed={"n1/new": "RuntimeError: it is broken", "n1/keeper": "RuntimeError: it is broken"},
+    )
+    assert not report.is_complete
+
+
+def test_a_node_that_does_not_start_takes_nothing_down_and_is_tried_by_the_next_reload(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        works = it.begin("keeper")
+        bad = node("n2", AgentSpec(PLAIN), observers=(ObserverSpec("tests.runtime.reloaded:Nobody"),))
+        report = it.reload(node("n1", KEEP), bad)
+        assert list(it.pids()) == ["broker", "n1"]
+        assert it.cluster.failed is None
+        again = it.reload(node("n1", KEEP), node("n2", AgentSpec(PLAIN)))
+        assert it.agents() == {"keeper": "n1", "plain": "n2"}
+        it.go()
+        assert works.result(10).ok
+
+    assert report.unchanged == ("n1", "n1/keeper")
+    assert list(report.failed) == ["n2"]
+    assert "tests.runtime.reloaded:Nobody" in report.failed["n2"]
+    assert again.started == ("n2", "n2/plain")
+
+
+def test_an_agent_whose_class_is_not_there_is_told_and_the_next_reload_tries_again(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        nobody = AgentSpec("tests.runtime.reloaded:Nobody", "it", intensity=0)
+        report = it.reload(node("n1", KEEP, nobody))
+        assert "has no attribute 'Nobody'" in report.failed["n1/it"]
+        assert it.reload(node("n1", KEEP, AgentSpec(PLAIN, "it"))).failed == {}
+        assert it.ask("it")["word"] == "plain"
+
+
+def test_a_second_reload_waits_for_the_first(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        it.begin("keeper")
+        with (
+            it.reloading(node("n1", replace(KEEP, args=("second",)))) as first,
+            it.reloading(node("n1", replace(KEEP, args=("third",)))) as second,
+        ):
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+            assert first == second == []
+        assert it.ask("keeper")["word"] in {"second", "third"}
+
+    assert [report.restarted for report in (*first, *second)] == [{"n1/keeper": "args"}] * 2
+
+
+def test_a_cluster_that_is_not_open_or_ends_is_not_reloaded(tmp_path: Path):
+    cluster = Cluster([node("n1", KEEP)], on_output=lambda *_: None)
+    with pytest.raises(Closed):
+        cluster.reload(cluster.spec)
+    raised: list[BaseException] = []
+
+    def reload(it: World) -> None:
+        try:
+            it.reload(node("n1", replace(KEEP, args=("second",))))
+        except Closed as error:
+            raised.append(error)
+
+    with world(tmp_path, node("n1", KEEP), drain=60.0) as it:
+        with pytest.raises(UsageError, match="takes a ClusterSpec"):
+            it.cluster.reload("bus.yaml")  # type: ignore[arg-type]
+        it.begin("keeper")
+        thread = threading.Thread(target=reload, args=[it])
+        thread.start()
+        wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+        it.cluster.close(drain=0)
+        thread.join()
+
+    assert len(raised) == 1

@@ -1,0 +1,74 @@
+"""Agents of clusters that are reloaded while they work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ether import Agent, Task, capability
+from tests.runtime.agents import wait_for
+
+
+class Counted(BaseModel):
+    total: int = 0
+
+
+class Keeper(Agent):
+    """Says its word, counts what it was asked in its state, and works until it is told to go on."""
+
+    state: Counted
+
+    def __init__(self, word: str = "first", folder: str | None = None) -> None:
+        self.word = word
+        if folder is not None and Path(folder, "broken").exists():
+            raise RuntimeError("it is broken")
+
+    @capability("keep.word", idempotent=True)
+    def keep(self, task: Task, folder: str | None = None) -> dict[str, Any]:
+        if folder is not None:
+            Path(folder, f"{task.request_id}.{task.attempt}").touch()
+            wait_for(Path(folder, "go"), task)
+        self.state.total += 1
+        return {
+            "word": self.word, "total": self.state.total, "pid": os.getpid(), "agent": self.agent_name,
+            "attempt": task.attempt,
+        }  # fmt: skip
+
+
+class Plain(Agent):
+    """Says its word; of another class and without a state."""
+
+    dispatch = "thread"
+    max_concurrency = 2
+
+    def __init__(self, word: str = "plain") -> None:
+        self.word = word
+
+    @capability("keep.word", idempotent=True)
+    def keep(self, task: Task, folder: str | None = None) -> dict[str, Any]:
+        return {"word": self.word, "pid": os.getpid(), "agent": self.agent_name, "attempt": task.attempt}
+
+
+class Sleeper(Agent):
+    """Waits in the event loop until it is told to go on."""
+
+    @capability("sleep.once")
+    async def sleep(self, folder: str, task: Task) -> str:
+        Path(folder, f"{task.request_id}.{task.attempt}").touch()  # noqa: ASYNC240  what a test waits for
+        while not Path(folder, "go").exists():  # noqa: ASYNC240  as above
+            await asyncio.sleep(0.005)
+        return "slept"
+
+
+class Asker(Agent):
+    """Asks a keeper, and waits for its word."""
+
+    @capability("ask.word")
+    def ask(self, folder: str, whom: str, task: Task) -> Any:
+        Path(folder, f"{task.request_id}.{task.attempt}").touch()
+        wait_for(Path(folder, "ask"), task)
+        return task.delegate("keep.word", to=whom).result().unwrap().data
