@@ -33,6 +33,7 @@ _PASS: Final = (typer.Exit, typer.Abort, KeyboardInterrupt)
 _MARKUP: Final = "markdown"
 _COMMANDS: Final = {
     "up": "ether.cli.bus.up:up",
+    "reload": "ether.cli.bus.up:reload",
     "node": "ether.cli.bus.up:node",
     "review": "ether.cli.tools.review:review",
     "exec": "ether.cli.bus.delegate:execute",

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
 from ether.cluster.reload import Reload
 from ether.cluster.reload_plan import HostedNode, ReloadReport, changed_fields, check_reload, place
+from ether.cluster.reload_requests import ReloadRequests
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
@@ -476,16 +477,40 @@ def _settled(bind: str, endpoint: str) -> tuple[str, str]:
     return f"{host}:{port}", _MAPPED.sub(r"\1", endpoint)
 
 
-def up(spec: ClusterSpec, *, on_event: Callable[[str], None], on_up: Callable[[str], None] = _ignore) -> int:
-    """Run a cluster until SIGTERM, SIGINT or SIGHUP; in the main thread only.
+def _load(file: str) -> ClusterSpec:
+    from ether.cluster.file_loader import load
+
+    return load(file)
+
+
+def _with_address(spec: ClusterSpec) -> ClusterSpec:
+    """The same at the user's default address, where it says none."""
+    return spec if spec.bind is not None else spec.bound_to(default_endpoint(spec.name))
+
+
+def up(
+    spec: ClusterSpec,
+    *,
+    on_event: Callable[[str], None],
+    on_up: Callable[[str], None] = _ignore,
+    file: str | None = None,
+    read: Callable[[str], ClusterSpec] | None = None,
+) -> int:
+    """Run a cluster until SIGTERM or SIGINT; in the main thread only.
 
     The first signal drains, a second one ends all at once. Without `bind` in the spec, the broker has the user's
     default address for the cluster's name, where `Runtime.connect` of other programs finds it.
+
+    SIGHUP, and the command `ether reload` of the same user, read the cluster file again and reload the cluster, as
+    `Cluster.reload`; a file that is not valid changes nothing, and is told. Where there is no file, or SIGHUP comes as this
+    process's terminal is closed, SIGHUP is as SIGTERM.
 
     Args:
         spec: the cluster.
         on_event: told in words what happens, and each line that a process prints, as `name | line`.
         on_up: told the bus's URL when all agents are up.
+        file: the cluster file of the spec. If `ether reload` names another, that one takes its place.
+        read: reads a cluster file; default: `load`, without options of a command line.
 
     Returns:
         The exit code: 0 after a drain, `GAVE_UP` when a process ended too often, 128 and the number of the second
@@ -494,10 +519,27 @@ def up(spec: ClusterSpec, *, on_event: Callable[[str], None], on_up: Callable[[s
     Raises:
         EtherError: the cluster did not come up; as `Cluster.open`.
     """
-    if spec.bind is None:
-        spec = spec.bound_to(default_endpoint(spec.name))
+    spec = _with_address(spec)
+    known = file
     cluster: Cluster
-    with Stopping(lambda _number: cluster.kill()) as stopping:
+
+    def reload(named: str | None) -> ReloadReport:
+        nonlocal known
+        if (wanted := named or known) is None:
+            raise UsageError("The cluster was started without a file: name one, as in `ether reload bus.yaml`.")
+        report = cluster.reload(_with_address((read or _load)(wanted)))
+        known = wanted
+        return report
+
+    def hang_up() -> bool:
+        if known is not None:
+            requests.post()
+        return known is not None
+
+    with (
+        ReloadRequests(spec.name, reload, on_event) as requests,
+        Stopping(lambda _number: cluster.kill(), hang_up) as stopping,
+    ):
         cluster = Cluster(
             spec,
             on_event=on_event,
@@ -506,6 +548,7 @@ def up(spec: ClusterSpec, *, on_event: Callable[[str], None], on_up: Callable[[s
         )
         with cluster:
             on_event(f"the cluster {spec.name} is up at {cluster.url}")
+            requests.serve()
             on_up(cluster.url)
             reason = stopping.wait()
             failed = cluster.failed

@@ -215,6 +215,7 @@ class AgentSupervision:
         if runner is not None and runner.remove(cell):
             self._forget(runner)
         self.trees.pop(cell.name, None)
+        self.ends_process.discard(cell.name)
         try:
             yield
         finally:

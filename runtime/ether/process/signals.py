@@ -26,10 +26,17 @@ class Stopping:
     Args:
         at_once: called with the number of the second signal, in the main thread, wherever that is; default: ends the process
             with 128 and that number.
+        on_hangup: called for SIGHUP, likewise, unless this process's terminal is gone; returns whether it takes the signal,
+            which then asks for no end.
     """
 
-    def __init__(self, at_once: Callable[[int], None] = lambda number: os._exit(128 + number)) -> None:
+    def __init__(
+        self, at_once: Callable[[int], None] = lambda number: os._exit(128 + number),
+        on_hangup: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self._at_once = at_once
+        self._on_hangup = on_hangup
+        self._had_terminal = False
         self._reasons: SimpleQueue[str] = SimpleQueue()  # `put` may be called from a signal handler
         self._before: dict[int, Any] = {}
         self.signals: int = 0
@@ -56,6 +63,7 @@ class Stopping:
                     return None
 
     def __enter__(self) -> Self:
+        self._had_terminal = _has_terminal()
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._signalled)
@@ -66,11 +74,23 @@ class Stopping:
             signal.signal(number, handler)
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        is_terminal_gone = self._had_terminal and not _has_terminal()
+        if number == signal.SIGHUP and not is_terminal_gone and self._on_hangup():
+            return
         self.signals += 1
         self.last = number
         if self.signals > 1:
             self._at_once(number)
         self.post(signal.Signals(number).name)
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a terminal that controls it; it has none any more before the kernel says SIGHUP for that."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from ether.errors import ProcessFailed
 from ether.process.child import describe_exit
 from ether_broker.errors import EtherError
 
-__all__ = ["error_of", "unexplained"]
+__all__ = ["error_of", "error_of_code", "unexplained"]
 
 
 def unexplained(name: str, code: int, output: tuple[str, ...]) -> ProcessFailed:
@@ -26,6 +26,12 @@ def error_of(name: str, failed: Mapping[str, str]) -> EtherError:
     if kind is None or kind is ProcessFailed:
         return ProcessFailed(message, name, output=tuple(failed["traceback"].splitlines()))
     return kind(message)
+
+
+def error_of_code(code: str, message: str) -> EtherError:
+    """Another process's error as one of ours; ProcessFailed if none has that code."""
+    kind = _kinds().get(code)
+    return ProcessFailed(message, "") if kind is None or kind is ProcessFailed else kind(message)
 
 
 def _kinds() -> dict[str, type[EtherError]]:

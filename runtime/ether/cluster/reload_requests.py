@@ -1,0 +1,182 @@
+"""The requests for a reload that `ether up` takes: SIGHUP, and those of `ether reload` over a socket of its own.
+
+    ether reload                                ether up
+      |-- {"file": …}, end ------------------------->|   one line of JSON, on a socket in Linux's abstract namespace
+      |<-- {"report": …} or {"error": …}, end --------|   when the reload is done
+
+The socket has no file that could be left behind. Its name is made of the cluster's default address, and each end makes sure
+that the other's process is the same user's, since in that namespace anybody may take a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+from ether.cluster.reload_plan import ReloadReport
+from ether.process.start_failure import error_of_code
+from ether_broker.errors import BrokerUnavailable, EtherError, Forbidden
+from ether_broker.transport.endpoint import default_endpoint
+
+__all__ = ["ReloadRequests", "request_reload"]
+
+logger: logging.Logger = logging.getLogger("ether.cluster")
+
+_READ: Final = 5.0
+"""Seconds that who connects has to say what it wants."""
+_MOST: Final = 1 << 16
+"""Bytes of a request."""
+_CREDENTIALS: Final = struct.Struct("3i")
+_RELOAD, _END = b"r", b"e"
+
+
+class ReloadRequests:
+    """A thread that takes requests for a reload, one after the other; a context manager.
+
+    Args:
+        name: of the cluster.
+        reload: does it; gets the file that is named, or None.
+        on_event: told in words what cannot be done.
+    """
+
+    def __init__(
+        self, name: str, reload: Callable[[str | None], ReloadReport], on_event: Callable[[str], None]
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._reload = reload
+        self._on_event = on_event
+        self._thread = threading.Thread(target=self._run, name="ether-reload", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._listener.bind(_address(self._name))
+            self._listener.listen()
+        except OSError as error:
+            self._listener.close()
+            self._on_event(f"`ether reload` does not reach this cluster ({error.strerror}); SIGHUP does")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tell(_END)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._listener.close()
+        os.close(self._wake)
+        os.close(self._woken)
+
+    def serve(self) -> None:
+        """Begin to do what is asked for; until then it waits."""
+        self._thread.start()
+
+    def post(self) -> None:
+        """Ask for a reload of the file that is known; a signal handler may call it. Several at a time are one."""
+        self._tell(_RELOAD)
+
+    def _tell(self, word: bytes) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake, word)
+
+    def _run(self) -> None:
+        sources: list[Any] = [self._woken, *([self._listener] if self._listener.fileno() >= 0 else [])]
+        while True:
+            ready, _, _ = select.select(sources, [], [])
+            if self._woken in ready:
+                if _END in os.read(self._woken, _MOST):
+                    return
+                self._answer(None)
+            elif ready:
+                connection, _ = self._listener.accept()
+                with connection, contextlib.suppress(OSError, ValueError):  # who asks has gone, or says something else
+                    connection.settimeout(_READ)
+                    if _user_of(connection) == os.getuid():
+                        answer = self._answer(_file(_read(connection, _MOST)))
+                        connection.sendall(json.dumps(answer).encode())
+
+    def _answer(self, file: str | None) -> dict[str, Any]:
+        try:
+            return {"report": self._reload(file).as_dict()}
+        except EtherError as error:
+            code, message = error.code, str(error)
+        except Exception as error:  # of ours: the cluster goes on
+            logger.exception("a reload failed")
+            code, message = "", f"{type(error).__name__}: {error}"
+        self._on_event(f"reload: refused: {message}")
+        return {"error": {"code": code, "message": message}}
+
+
+def request_reload(name: str, file: str | None = None) -> ReloadReport:
+    """Ask the `ether up` of this user's cluster of that name for a reload, and wait until it is done.
+
+    Args:
+        name: of the cluster.
+        file: the absolute path of the cluster file; default: the one that it read last.
+
+    Raises:
+        BrokerUnavailable: there is no such cluster, or it ended meanwhile.
+        Forbidden: another user's process has the name.
+        EtherError: what it answers, such as InvalidSpec for a file that is not valid.
+    """
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(_address(name))
+            if _user_of(asking) != os.getuid():
+                raise Forbidden(
+                    f"A process of another user stands where your cluster {name!r} would be; nothing was sent."
+                )
+            asking.sendall(json.dumps({"file": file}).encode())
+            asking.shutdown(socket.SHUT_WR)
+            said = _read(asking)
+        except ConnectionRefusedError:
+            raise BrokerUnavailable(f"No `ether up` of yours runs a cluster named {name!r}.") from None
+        except ConnectionError:
+            said = b""
+    if not said:
+        raise BrokerUnavailable(f"The cluster {name!r} ended before the reload was done.")
+    answer = json.loads(said)
+    if "error" in answer:
+        raise error_of_code(answer["error"]["code"], answer["error"]["message"])
+    report: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in answer["report"].items()
+    }
+    return ReloadReport(**report)
+
+
+def _address(name: str) -> bytes:
+    return b"\0ether-reload-" + hashlib.sha256(default_endpoint(name).encode()).hexdigest()[:32].encode()
+
+
+def _file(request: bytes) -> str | None:
+    match json.loads(request):
+        case {"file": str() | None as file}:
+            return file
+        case _:
+            raise ValueError("it asks for no reload")
+
+
+def _user_of(connection: socket.socket) -> int:
+    """The user of the process at the other end."""
+    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(said)
+    return int(user)
+
+
+def _read(connection: socket.socket, most: int | None = None) -> bytes:
+    """What the other end says until it ends."""
+    said = b""
+    while part := connection.recv(_MOST):
+        said += part
+        if most is not None and len(said) > most:
+            raise ValueError("it says too much")
+    return said
