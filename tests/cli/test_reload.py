@@ -241,6 +241,23 @@ def test_requests_are_answered_one_after_the_other_and_those_by_signal_together(
     assert events == ["reload: refused: bad.yaml:1:1: it is bad"]
 
 
+def test_the_end_of_the_cluster_is_heard_though_signals_have_filled_the_pipe(name: str) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    def reload(_file: str | None) -> ReloadReport:
+        began.set()
+        go.wait(10)
+        return ReloadReport()
+
+    with ReloadRequests(name, reload, lambda _event: None) as requests:
+        requests.serve()
+        requests.post()
+        assert began.wait(10)
+        for _ in range(100_000):
+            requests.post()
+        threading.Timer(0.1, go.set).start()  # while the end of the block waits for it
+
+
 @pytest.mark.parametrize("said", [b"", b"{", b"[]", b"3", b'{"file": 3}', b"\xff", b"x" * 100_000], ids=range(7))
 def test_what_is_no_request_is_dropped_and_the_next_is_answered(name: str, said: bytes) -> None:
     with ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) as requests:

@@ -26,6 +26,8 @@ class Keeper(Agent):
         self.word = word
         if folder is not None and Path(folder, "broken").exists():
             raise RuntimeError("it is broken")
+        if folder is not None and Path(folder, "fatal").exists():
+            os._exit(3)
 
     @capability("keep.word", idempotent=True)
     def keep(self, task: Task, folder: str | None = None) -> dict[str, Any]:

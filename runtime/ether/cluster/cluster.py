@@ -227,16 +227,17 @@ class Cluster:
     def reload(self, spec: ClusterSpec) -> ReloadReport:
         """Start, restart and stop what has changed in the specification, and nothing else; return when that is done.
 
-        What may change is `nodes` and `log_level`. New agents and nodes start first. An agent of which anything has changed
+        What may change is `nodes`. New agents and nodes start first. An agent of which anything has changed
         gets nothing new, ends what it works at, and is started anew under its name; what waits for it, what comes meanwhile
         and its state are kept. Agents and nodes that are not in the specification any more end likewise, and what waits for
-        them goes to others, or is refused, as when a node leaves. Where `threads`, `observers`, `metrics` or `log_level` have
+        them goes to others, or is refused, as when a node leaves. Where `threads`, `observers` or `metrics` have
         changed, the node's process is restarted, one node after the other; as long as it is down, delegations to its
         agents by name are refused (`agent_down`). What still runs after `drain` seconds is ruled on as when its agent
         is lost. Everybody else goes on, their processes and what they work at.
 
-        What does not start takes nothing else down. An agent is started again by its own `restart`, `intensity`,
-        `period` and `backoff`; a node's process is not, until the next reload. The report has the error.
+        What does not start takes nothing else down, and the report has the error. An agent is started again by its own
+        `restart`, `intensity`, `period` and `backoff`; a new node's process is not, until the next reload. A node that ran, and
+        whose process does not start with what has changed, or dies of it, is started as it was.
 
         A second call waits until the first is done. It may be called in any thread.
 
@@ -248,6 +249,7 @@ class Cluster:
 
         Raises:
             InvalidSpec: something else has changed, which belongs to the broker or to the cluster as a whole; nothing was done.
+            Unserialisable: an argument of an agent or observer cannot travel to its node's process; nothing was done.
             Closed: the cluster is not open, or ends.
         """
         if not isinstance(spec, ClusterSpec):
@@ -259,11 +261,10 @@ class Cluster:
         check_reload(self.spec, spec)
         running = {name: self._current(name) for name in self._hosted if process_supervisor.is_kept(name)}
         wanted = place(running, spec.nodes)
-        level = ["log_level"] if spec.log_level != self.spec.log_level else []
         anew = {
             name: fields
             for name, node in running.items()
-            if name in wanted and (fields := [*changed_fields(node.spec, wanted[name].spec, "name", "agents"), *level])
+            if name in wanted and (fields := changed_fields(node.spec, wanted[name].spec, "agents"))
         }
         self._admit([*running.values(), *wanted.values()])
         self.spec, self._hosted = spec, running
@@ -292,7 +293,8 @@ class Cluster:
         if self._keys is not None or self.spec.access is not None:
             request = self._broker_request()
             told = {"access": request["access"], "members": request["security"]["members"]}
-            self._opened().ask(_BROKER, told, self.spec.start_timeout)
+            with contextlib.suppress(ProcessFailed):  # the next broker starts with it
+                self._opened().ask(_BROKER, told, self.spec.start_timeout)
 
     def _note(self, event: str) -> None:
         with contextlib.suppress(Exception):  # as of the process supervisor: it may be that nobody reads it any more

@@ -11,14 +11,16 @@ and compares them with those that it has: told twice, it does nothing more.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reload_plan import HostedNode, ReloadReport, agents_by_name, changed_fields, without
+from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
-from ether_broker.errors import Closed, EtherError
+from ether_broker.errors import Closed, EtherError, WaitTimeout
 
 __all__ = ["Reload"]
 
@@ -69,7 +71,7 @@ class Reload:
         stay = [node for node in wanted if node in before and node not in self._anew]
         go = [node for node in before if node not in wanted]
         for node in come:
-            self._add(node)
+            self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
         self._side_by_side([*((self._wait_up, node) for node in come), *((self._bring, node) for node in stay)])
         self._side_by_side([(self._clear, node) for node in before])
         self._side_by_side([(self._end, node) for node in go])
@@ -85,7 +87,7 @@ class Reload:
                 done.result()
 
     def _try(self, step: Callable[[str], None], node: str) -> None:
-        """Make a step for a node; what it fails with is told in the report."""
+        """Make a step for a node; what it fails with is told in the report, and no agents of it change any more."""
         try:
             step(node)
         except Closed:
@@ -99,16 +101,15 @@ class Reload:
         """What is wanted of a node as long as agents have not moved."""
         return without(self._wanted[node].agents, self._moved[node])
 
-    def _add(self, node: str) -> None:
-        self._hosted[node] = HostedNode.of(self._wanted[node].spec, self._first(node))
+    def _add(self, node: str, state: HostedNode) -> None:
+        self._hosted[node] = state
         self._processes.add(self._process(node))
 
     def _wait_up(self, node: str) -> None:
         try:
             facts = self._processes.wait_up(node)
         except EtherError:
-            del self._hosted[node]
-            self._processes.remove(node)
+            self._end(node)
             raise
         self._note(node, facts)
 
@@ -119,6 +120,8 @@ class Reload:
 
     def _clear(self, node: str) -> None:
         """Stop what is to go."""
+        if node in self._failed:
+            return
         if node in self._wanted and node not in self._anew:
             self._tell(node, self._first(node))
             return
@@ -129,19 +132,26 @@ class Reload:
     def _end(self, node: str) -> None:
         self._processes.remove(node)
         del self._hosted[node]
+        self._failed.pop(node, None)  # whatever it did not do, it is gone
 
     def _restart(self, node: str) -> None:
         def restart(node: str) -> None:
-            self._note(node, self._ask(node, {"rest": True}))
-            self._processes.remove(node)
-            self._hosted[node] = HostedNode.of(self._wanted[node].spec, self._wanted[node].agents)
-            self._processes.add(self._process(node))
-            self._wait_up(node)
+            with contextlib.suppress(ProcessFailed, WaitTimeout):  # that it is lost, or hangs, keeps nobody
+                self._note(node, self._ask(node, {"rest": True}))
+            before = self._hosted[node]
+            self._end(node)
+            try:
+                self._add(node, self._wanted[node])
+                self._wait_up(node)
+            except EtherError:
+                self._add(node, before)
+                self._wait_up(node)
+                raise
 
         self._try(restart, node)
 
     def _complete(self, node: str) -> None:
-        if node in self._hosted:
+        if node not in self._failed:
             self._tell(node, self._wanted[node].agents)
 
     def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
@@ -152,11 +162,25 @@ class Reload:
         if not _differences(agents_by_name(before), agents_by_name(told)):
             self._hosted[node] = before._replace(spec=spec)
             return
-        self._hosted[node] = told
-        wanted = [{"agent": agent.as_dict(), "names": names} for agent, names in told.agents]
-        answer = self._ask(node, {"agents": wanted})
-        named = zip(told.agents, answer["agents"], strict=True)
-        self._hosted[node] = HostedNode.of(spec, [NamedAgents(kind.agent, tuple(names)) for kind, names in named])
+        try:
+            self._have(node, told)
+        except ProcessFailed:  # it died of itself, or of what it started: once more, from what it had
+            self._have(node, before)
+            self._have(node, told)
+
+    def _have(self, node: str, state: HostedNode) -> None:
+        """Have a node's process host these agents, now and if it is started again; those that it had, if it dies of it."""
+        before, self._hosted[node] = self._hosted[node], state
+        wanted = [{"agent": agent.as_dict(), "names": names} for agent, names in state.agents]
+        try:
+            answer = self._ask(node, {"agents": wanted})
+        except ProcessFailed:
+            self._hosted[node] = before
+            raise
+        named = zip(state.agents, answer["agents"], strict=True)
+        self._hosted[node] = HostedNode.of(
+            state.spec, [NamedAgents(kind.agent, tuple(names)) for kind, names in named]
+        )  # fmt: skip
         self._note(node, answer)
 
     def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,9 +198,9 @@ class Reload:
         failed = self._failed
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
-        stopped, unchanged = list(go), list(stay)
+        stopped, unchanged = list(go), [node for node in stay if node not in failed]
         for node in dict.fromkeys((*self._wanted, *self._before)):
-            if node in failed and node not in stay:
+            if node in failed:  # what it had may have come and gone meanwhile
                 continue
             before = agents_by_name(self._before.get(node))
             after = agents_by_name(self._current(node) if node in self._hosted else None)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import count, islice
 from typing import Any, Final, NamedTuple
 
-from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NamedAgents, NodeSpec
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NamedAgents, NodeSpec, ObserverSpec
 from ether_actors.agent.agent import free_names
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidSpec
 
 __all__ = ["HostedNode", "ReloadReport", "agents_by_name", "changed_fields", "check_reload", "place", "without"]
 
-_FREE: Final = frozenset({"nodes", "log_level"})
-"""Fields of a cluster's specification that a reload changes."""
 _KEYS: Final = {
     "keys": "security.keys", "insecure": "security.insecure", "access": "access", "limits": "limits", "timing": "timing",
     "journal": "cluster.journal or cluster.durability",
@@ -57,7 +56,7 @@ class ReloadReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the cluster is what the specification says."""
+        """Whether nothing failed."""
         return not self.failed
 
     def lines(self) -> list[str]:
@@ -98,17 +97,21 @@ def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
     """Check that a reload may turn one specification into another.
 
     Raises:
-        InvalidSpec: something else than the nodes and the log level has changed; the message names each key.
+        InvalidSpec: something else than the nodes has changed; the message names each key.
+        Unserialisable: an argument of an agent or observer cannot travel to its node's process.
     """
-    changed = [name for name in changed_fields(old, new) if name not in _FREE]
-    if changed:
+    if changed := changed_fields(old, new, "nodes"):
         told = (
             f"{_KEYS.get(name, f'cluster.{name}')} ({_shown(old, name)}, now {_shown(new, name)})" for name in changed
         )
         raise InvalidSpec(
-            f"A reload cannot change {', '.join(told)}: it changes the nodes and cluster.log_level, and the rest belongs to "
-            "the broker or to the cluster as a whole. Nothing was changed; end the cluster and start it again for this."
+            f"A reload cannot change {', '.join(told)}: it changes the nodes, and the rest belongs to the broker or to the "
+            "cluster as a whole. Nothing was changed; end the cluster and start it again for this, or undo it in the file."
         )
+    for node in new.nodes:
+        specs: tuple[AgentSpec | ObserverSpec, ...] = (*node.agents, *node.observers)
+        for one in specs:
+            pack(one.as_dict(), where=f"{one.start} of {node.name}")
 
 
 def changed_fields(old: Any, new: Any, *but: str) -> list[str]:

@@ -36,7 +36,6 @@ _READ: Final = 5.0
 _MOST: Final = 1 << 16
 """Bytes of a request."""
 _CREDENTIALS: Final = struct.Struct("3i")
-_RELOAD, _END = b"r", b"e"
 
 
 class ReloadRequests:
@@ -54,6 +53,7 @@ class ReloadRequests:
         self._name = name
         self._reload = reload
         self._on_event = on_event
+        self._is_over = False
         self._thread = threading.Thread(target=self._run, name="ether-reload", daemon=True)
 
     def __enter__(self) -> Self:
@@ -69,7 +69,8 @@ class ReloadRequests:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tell(_END)
+        self._is_over = True
+        self.post()
         if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
@@ -82,23 +83,22 @@ class ReloadRequests:
 
     def post(self) -> None:
         """Ask for a reload of the file that is known; a signal handler may call it. Several at a time are one."""
-        self._tell(_RELOAD)
-
-    def _tell(self, word: bytes) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake, word)
+        with contextlib.suppress(BlockingIOError):  # full: it wakes up all the same
+            os.write(self._wake, b"\0")
 
     def _run(self) -> None:
         sources: list[Any] = [self._woken, *([self._listener] if self._listener.fileno() >= 0 else [])]
         while True:
             ready, _, _ = select.select(sources, [], [])
+            if self._is_over:
+                return
             if self._woken in ready:
-                if _END in os.read(self._woken, _MOST):
-                    return
+                os.read(self._woken, _MOST)
                 self._answer(None)
-            elif ready:
+                continue
+            with contextlib.suppress(OSError, ValueError):  # who asks has gone, or says something else
                 connection, _ = self._listener.accept()
-                with connection, contextlib.suppress(OSError, ValueError):  # who asks has gone, or says something else
+                with connection:
                     connection.settimeout(_READ)
                     if _user_of(connection) == os.getuid():
                         answer = self._answer(_file(_read(connection, _MOST)))

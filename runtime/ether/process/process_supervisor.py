@@ -208,42 +208,41 @@ class ProcessSupervisor:
             return (_ROOT, name, name) in self._tree.statistics().children
 
     def ask(self, name: str, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-        """Ask a process something as soon as it is up, and once more if it goes down meanwhile; return its answer.
+        """Ask a process something as soon as it is up, and return its answer.
 
         Args:
             name: of the process.
-            request: what its `ParentLink.serve` gets; asked twice, it must mean the same as once.
+            request: what its `ParentLink.serve` gets.
             timeout: seconds.
 
         Raises:
-            WaitTimeout: it did not answer in time.
+            WaitTimeout: it did not come up, or did not answer, in time.
+            ProcessFailed: it went down before it had answered.
             Closed: nothing runs any more.
             EtherError: what it answered.
         """
         number, end = next(self._numbers), time.monotonic() + timeout
-        asked: _Life | None = None
         self._answers[number] = None
 
-        def unasked() -> _Life | None:
-            life = self._lives.get(name)
-            return life if life is not None and life is not asked and life.is_up else None
+        def wait(condition: Callable[[], Any]) -> Any:
+            with self._changed:
+                found = self._changed.wait_for(lambda: self._over or condition(), end - time.monotonic())
+            if self._over:
+                raise errors.Closed("The cluster has ended.")
+            if not found:
+                raise errors.WaitTimeout(f"{name} did not answer within {timeout:g} s.")
+            return found
 
         try:
-            while True:
-                with self._changed:
-                    left = end - time.monotonic()
-                    self._changed.wait_for(lambda: self._over or self._answers[number] or unasked(), left)
-                    answer, life = self._answers[number], unasked()
-                if answer is not None:
-                    break
-                if self._over:
-                    raise errors.Closed("The cluster has ended.")
-                if life is None:
-                    raise errors.WaitTimeout(f"{name} did not answer within {timeout:g} s.")
-                asked = life
-                self._post(partial(life.process.ask, {**request, "number": number}))
+            life = wait(lambda: (life := self._lives.get(name)) and life.is_up and life)
+            self._post(partial(life.process.ask, {**request, "number": number}))
+            wait(lambda: self._answers[number] or self._lives.get(name) is not life)
+            answer = self._answers[number]
         finally:
             del self._answers[number]
+        if answer is None:
+            code, how = self._last_ends.get(name, (None, "it is not known how"))
+            raise ProcessFailed(f"{name} went down before it had answered: {how}", name, exit=code)
         if "error" in answer:
             raise error_of(name, answer["error"])
         return answer
@@ -436,7 +435,6 @@ class ProcessSupervisor:
     def _ended(self, life: _Life) -> None:
         name, process = life.spec.name, life.process
         self._hear(life)  # its last words may lie there still
-        del self._lives[name]
         code = process.reap()
         output = self._output_reader.disconnect(process.output)
         for descriptor in (process.channel, process.exit):
@@ -444,6 +442,7 @@ class ProcessSupervisor:
         process.close()
         how = describe_exit(code)
         self._last_ends[name] = (code, how)
+        del self._lives[name]
         if life.exit_expected:
             self._on_event(f"{name} has ended ({how})")
             self._tell(ChildStopped(life.path, life.incarnation))

@@ -74,8 +74,7 @@ class Stopping:
             signal.signal(number, handler)
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
-        is_terminal_gone = self._had_terminal and not _has_terminal()
-        if number == signal.SIGHUP and not is_terminal_gone and self._on_hangup():
+        if number == signal.SIGHUP and (not self._had_terminal or _has_terminal()) and self._on_hangup():
             return
         self.signals += 1
         self.last = number

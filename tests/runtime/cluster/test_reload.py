@@ -16,7 +16,7 @@ import pytest
 from ether import Handle, Limits, Runtime, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
 from ether_actors.backoff import Backoff
-from ether_broker.errors import Closed, InvalidSpec, UsageError
+from ether_broker.errors import Closed, InvalidSpec, Unserialisable, UsageError
 from ether_broker.security.access_list import Access, DelegateRule
 from ether_broker.security.keyring import Keyring
 from tests.support import wait_until
@@ -280,19 +280,6 @@ def test_a_node_whose_process_must_be_another_is_restarted_alone_and_keeps_what_
     assert reports == [ReloadReport(restarted={"n1": field}, unchanged=("n2", "n2/keeper-2"))]
 
 
-def test_another_log_level_restarts_the_nodes_one_after_the_other(tmp_path: Path):
-    with world(tmp_path, node("n1", KEEP), node("n2", KEEP)) as it:
-        before = it.pids()
-        report = it.reload(node("n1", KEEP), node("n2", KEEP), log_level="debug")
-        after = it.pids()
-        assert it.agents() == {"keeper": "n1", "keeper-2": "n2"}
-
-    assert report == ReloadReport(restarted={"n1": "log_level", "n2": "log_level"})
-    assert after["broker"] == before["broker"]
-    ups = [event.partition(" is up")[0] for event in it.events if " is up (" in event]
-    assert ups[-2:] == ["n1", "n2"]
-
-
 def test_a_node_that_dies_afterwards_comes_back_with_what_the_reload_gave_it(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         it.reload(node("n1", replace(KEEP, args=("second",)), AgentSpec(PLAIN, "new")))
@@ -366,13 +353,13 @@ def test_what_belongs_to_the_whole_cluster_is_refused_with_each_key_and_nothing_
         with pytest.raises(InvalidSpec) as refused:
             it.reload(
                 node("n9", KEEP), bind="tcp://127.0.0.1:7999", limits=Limits(window=3), timing=Timing(silence=9.0),
-                journal="x.db", access=Access(), drain=1.0,
+                journal="x.db", access=Access(), drain=1.0, log_level="debug",
             )  # fmt: skip
         assert it.pids() == before
         assert it.cluster.spec.nodes == (node("n1", KEEP),)
         assert it.agents() == {"keeper": "n1"}
 
-    for key in ("cluster.bind", "limits", "timing", "cluster.journal", "access", "cluster.drain"):
+    for key in ("cluster.bind", "limits", "timing", "cluster.journal", "access", "cluster.drain", "cluster.log_level"):
         assert f"{key} (" in str(refused.value) or f"{key} or" in str(refused.value)
     assert "Nothing was changed" in str(refused.value)
 
@@ -417,6 +404,61 @@ def test_a_node_that_does_not_start_takes_nothing_down_and_is_tried_by_the_next_
     assert list(report.failed) == ["n2"]
     assert "tests.runtime.reloaded:Nobody" in report.failed["n2"]
     assert again.started == ("n2", "n2/plain")
+
+
+def test_an_agent_that_takes_its_process_down_as_it_starts_is_told_and_the_node_goes_on_as_it_was(tmp_path: Path):
+    fatal = AgentSpec(KEEPER, "fatal", kwargs={"folder": str(tmp_path)})
+    (tmp_path / "fatal").touch()
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN, "far")), intensity=3) as it:
+        before = it.pids()
+        assert it.ask("keeper")["total"] == 1
+        report = it.reload(node("n1", replace(KEEP, args=("second",)), fatal), node("n2", AgentSpec(PLAIN, "far")))
+        wait_until(lambda: it.condition("keeper") == "up", what="the node is back")
+        answer = it.ask("keeper")
+        assert (answer["word"], answer["total"]) == ("first", 2)
+        assert it.cluster.failed is None
+        assert it.agents() == {"keeper": "n1", "far": "n2"}
+        again = it.reload(node("n1", replace(KEEP, args=("second",))), node("n2", AgentSpec(PLAIN, "far")))
+        assert it.ask("keeper")["word"] == "second"
+        assert it.pids()["n2"] == before["n2"]
+
+    assert report.unchanged == ("n2", "n2/far")
+    assert list(report.failed) == ["n1"]
+    assert "went down before it had answered: exit code 3" in report.failed["n1"]
+    assert again == ReloadReport(restarted={"n1/keeper": "args"}, unchanged=("n1", "n2", "n2/far"))
+
+
+def test_a_node_that_does_not_start_with_what_has_changed_is_started_as_it_was(tmp_path: Path):
+    nobody = (ObserverSpec("tests.runtime.reloaded:Nobody"),)
+    with world(tmp_path, node("n1", KEEP, AgentSpec(PLAIN, "gone"))) as it:
+        assert it.ask("keeper")["total"] == 1
+        report = it.reload(node("n1", replace(KEEP, args=("second",)), observers=nobody))
+        answer = it.ask("keeper")
+        again = it.reload(node("n1", replace(KEEP, args=("second",)), threads=2))
+        assert it.ask("keeper")["word"] == "second"
+
+    assert (answer["word"], answer["total"]) == ("first", 2)
+    assert list(report.failed) == ["n1"]
+    assert again == ReloadReport(restarted={"n1": "threads", "n1/keeper": "args"})
+
+
+def test_a_node_that_hangs_is_restarted_all_the_same_if_its_process_is_to_be_another(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("ether.cluster.reload._GRACE", 0.0)
+    with world(tmp_path, node("n1", KEEP), drain=0.1, start_timeout=3.0) as it:
+        pid = it.pids()["n1"]
+        it.cluster.signal("n1", signal.SIGSTOP)
+        report = it.reload(node("n1", KEEP, threads=2))
+        assert it.ask("keeper")["pid"] == it.pids()["n1"] != pid
+
+    assert report == ReloadReport(restarted={"n1": "threads"})
+
+
+def test_what_cannot_travel_to_a_node_is_refused_and_nothing_is_done(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        with pytest.raises(Unserialisable, match=f"{PLAIN} of n1"):
+            it.reload(node("n1", KEEP, AgentSpec(PLAIN, args=(object(),))), node("n2"))
+        assert it.cluster.spec.nodes == (node("n1", KEEP),)
+        assert list(it.pids()) == ["broker", "n1"]
 
 
 def test_an_agent_whose_class_is_not_there_is_told_and_the_next_reload_tries_again(tmp_path: Path):

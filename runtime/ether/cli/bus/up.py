@@ -96,7 +96,7 @@ def reload(
     """Have a cluster that `ether up` runs take its changed file: what has changed starts, drains and stops, nothing else does.
 
     Waits until that is done, and prints what was started, restarted, stopped and left unchanged. A file that is not valid, or
-    that changes more than `nodes` and `cluster.log_level`, is refused as a whole. Exit code 1: something did not start.
+    that changes more than `nodes`, is refused as a whole. Exit code 1: something did not start.
     """
     from ether.cluster.file_loader import load
     from ether.cluster.reload_requests import request_reload
