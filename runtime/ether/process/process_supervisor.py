@@ -238,6 +238,9 @@ class ProcessSupervisor:
             self._post(partial(life.process.ask, {**request, "number": number}))
             wait(lambda: self._answers[number] or self._lives.get(name) is not life)
             answer = self._answers[number]
+            if answer is not None and answer.get("error", {}).get("code") == errors.Closed.code:  # it ends
+                wait(lambda: self._lives.get(name) is not life)
+                answer = None
         finally:
             del self._answers[number]
         if answer is None:
