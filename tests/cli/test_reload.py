@@ -184,10 +184,12 @@ def test_a_cluster_without_a_file_takes_one_that_is_named_and_has_its_options(al
     with up(alone, *words) as it:
         refused = alone("reload", "--name", "mine")
         done = alone("reload", str(write(tmp_path / "bus.yaml", "n1")), "--name", "mine")
+        again = alone("reload", "--name", "mine")
         assert it.end() == 0
 
     assert (refused.code, "was started without a file" in refused.err) == (2, True)
     assert done.out.splitlines() == ["started   n1, n1/n1-ada", "stopped   node-1, node-1/greeter"]
+    assert again.out.splitlines() == ["unchanged n1, n1/n1-ada"]
 
 
 def test_a_cluster_that_is_not_there_is_told(alone: Command) -> None:
@@ -258,7 +260,9 @@ def test_the_end_of_the_cluster_is_heard_though_signals_have_filled_the_pipe(nam
         threading.Timer(0.1, go.set).start()  # while the end of the block waits for it
 
 
-@pytest.mark.parametrize("said", [b"", b"{", b"[]", b"3", b'{"file": 3}', b"\xff", b"x" * 100_000], ids=range(7))
+@pytest.mark.parametrize(
+    "said", [b"", b"{", b"[]", b"3", b'{"file": 3}', b"\xff", b'{"file": null}' + b" " * 100_000], ids=range(7)
+)
 def test_what_is_no_request_is_dropped_and_the_next_is_answered(name: str, said: bytes) -> None:
     with ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) as requests:
         requests.serve()
@@ -281,7 +285,7 @@ def test_another_users_request_is_not_taken_and_another_users_cluster_is_not_ask
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(_address(name))
             with suppress(ConnectionError):  # it is dropped while it speaks
-                asking.sendall(b"{}")
+                asking.sendall(b'{"file": null}')
                 asking.shutdown(socket.SHUT_WR)
                 assert asking.recv(1) == b""
         with pytest.raises(Forbidden, match="another user"):

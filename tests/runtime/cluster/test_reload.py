@@ -472,7 +472,19 @@ def test_an_agent_whose_class_is_not_there_is_told_and_the_next_reload_tries_aga
         assert it.ask("it")["word"] == "plain"
 
 
-def test_a_second_reload_waits_for_the_first(tmp_path: Path):
+def test_a_second_reload_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    under_way: list[int] = []
+    reload, count = Cluster._reload, [0]
+
+    def counted(*args: Any) -> ReloadReport:
+        count[0] += 1
+        under_way.append(count[0])
+        try:
+            return reload(*args)
+        finally:
+            count[0] -= 1
+
+    monkeypatch.setattr(Cluster, "_reload", counted)
     with world(tmp_path, node("n1", KEEP)) as it:
         it.begin("keeper")
         with (
@@ -483,6 +495,7 @@ def test_a_second_reload_waits_for_the_first(tmp_path: Path):
             assert first == second == []
         assert it.ask("keeper")["word"] in {"second", "third"}
 
+    assert under_way == [1, 1]
     assert [report.restarted for report in (*first, *second)] == [{"n1/keeper": "args"}] * 2
 
 
