@@ -15,7 +15,7 @@ _NAMES: Final = {
         IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest
         InvalidSpec InvalidState Lease LeaseDeadlock LeaseHeld LeaseLost Limits MailboxFull Manifest Mapped MissingExtra Monitor
         NameTaken NodeRefused NodeSpec NotPermitted Observation Observer OutcomeError OutputContract
-        PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Status Strategy Stream Subscription
+        PayloadTooLarge ProcessFailed Rejected Response Restart Retry Runtime Scale Status Strategy Stream Subscription
         SupervisorSpec Task ThreadedAgent TimedOut Timing TooManyLeases Unavailable Unfinished UnknownAgent
         UnknownDeadLetter Unserialisable UntrustedBroker UsageError WaitTimeout __version__ as_completed
         capability cron discover every on_event thaw

@@ -21,6 +21,7 @@ from ether_actors.agent.agent_bus import AgentBus, Delayed
 from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.event_handler import Event, on_event
+from ether_actors.agent.scale import Scale
 from ether_actors.agent.schedule import cron, every
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
@@ -99,8 +100,8 @@ __all__ = [  # noqa: RUF022  grouped by subject
     "Advert", "AgentRef", "AgentSpec", "Cluster", "ClusterSpec", "Limits", "NodeSpec", "Runtime", "Timing",
     "discover",
     # Agents
-    "Agent", "AgentBus", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Delayed", "Event", "Lease", "Task",
-    "ThreadedAgent", "capability", "cron", "every", "on_event",
+    "Agent", "AgentBus", "AsyncAgent", "BudgetAccount", "ComposableAgent", "Delayed", "Event", "Lease", "Scale",
+    "Task", "ThreadedAgent", "capability", "cron", "every", "on_event",
     # Delegations
     "AgentStatus", "Artifact", "Budget", "Capability", "Completions", "Criticality", "Delegation", "ErrorInfo", "Handle",
     "Manifest", "Mapped", "OutputContract", "Response", "Retry", "Status", "Stream", "Subscription", "as_completed",

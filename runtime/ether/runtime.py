@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
 from ether.node.agent_host import NotStarted
+from ether.node.agent_scaling import ScaledAgents
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
+from ether_actors.agent.scale import Scale, check_scalable
 from ether_actors.observers.observer import Observer
 from ether_actors.task.handle import Handle
 from ether_actors.task.mapped import WINDOW, Mapped, check_each
@@ -344,30 +346,61 @@ class Runtime:
             InvalidManifest: the class declares something impossible.
             Exception: what `__init__` or `on_start` raised.
         """
-        return self.start_many(agent, 1, *args, name=name, **kwargs)[0]
+        return self._start(agent, 1, None, name, args, kwargs)[0]
 
     def start_many(
         self,
         agent: type[ComposableAgent] | Callable[..., ComposableAgent],
-        count: int,
+        count: int | None = None,
         *args: Any,
         name: str | None = None,
+        scale: Scale | None = None,
         **kwargs: Any,
     ) -> list[AgentRef]:
         """Start several agents of one kind at once; with a `name`, all but the first get a number behind it.
 
+        Args:
+            agent: as of `start`.
+            count: how many; not with `scale`.
+            args: for the class, after a count; beside a `scale` they are given by keyword.
+            name: of the first; default: as of `start`.
+            scale: bounds within which instances come and go with what waits for them (docs/scaling.md); `stop_many` ends
+                them all. Those that are there at first are returned.
+            kwargs: for the class.
+
         Raises:
             Exception: as `start`; then none of them runs.
+            UsageError: neither or both of `count` and `scale`; or the agent cannot scale, as it has a state, subscriptions or
+                schedules.
         """
+        if (count is None) == (scale is None):
+            given = "how many, as in start_many(Writer, 4), or scale=Scale(max=8)"
+            raise UsageError(f"start_many takes {given}: {'one' if count is None else 'only one'} of the two.")
+        if scale is not None and not isinstance(scale, Scale):
+            msg = f"start_many: scale is {scale!r:.80}; give a Scale, as in Scale(max=8). A class whose own argument has that "
+            raise UsageError(f"{msg}name is started with a function, as in lambda: Zoom(scale=2).")
+        return self._start(agent, 0 if count is None else count, scale, name, args, kwargs)
+
+    def _start(  # noqa: PLR0917  as `start_many` has them
+        self, agent: Callable[..., ComposableAgent], count: int, scale: Scale | None, name: str | None,
+        args: tuple[Any, ...], kwargs: dict[str, Any],
+    ) -> list[AgentRef]:  # fmt: skip
         node = self.node
         cls = agent if isinstance(agent, type) and issubclass(agent, Agent) else None
         _check_start(agent, count, cls)
         base = name or (default_name(agent) if isinstance(agent, type) else "agent")
-        is_named = name is not None and count == 1
-        names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         try:
-            cells = node.agent_host.start_agents(names, make, cls)
+            if scale is None:
+                is_named = name is not None and count == 1
+                names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
+                cells = node.agent_host.start_agents(names, make, cls)
+            else:
+                if cls is not None:
+                    check_scalable(cls)
+                cells = node.scaling.add(ScaledAgents(
+                    base, lambda: free_names(base, ()), scale, lambda names: node.agent_host.start_agents(names, make, cls)
+                ))  # fmt: skip
         except NotStarted as failure:
             raise failure.error from None
         except DuplicateAgent as error:
@@ -396,6 +429,20 @@ class Runtime:
             UnknownAgent: it is not on this node.
         """
         self.node.supervision.stop_agent(name, timeout)
+
+    def stop_many(self, name: str, timeout: float = 5.0) -> None:
+        """Stop all instances of an agent that was started here with a `scale`, for good.
+
+        What runs has `timeout` seconds, what was not started goes to other holders or is refused.
+
+        Args:
+            name: that it was started under, or else the first of its instances has.
+            timeout: seconds.
+
+        Raises:
+            UnknownAgent: no agent of that name scales on this node.
+        """
+        self.node.scaling.stop(name, timeout)
 
     # -- work ----------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,7 @@ def envelopes() -> dict[str, bytes]:
         "fetch_own": pack_envelope(Kind.FETCH, request_id=own, target=b"nmallory", body=b"which"),
         "fetch_nobody": pack_envelope(Kind.FETCH, request_id=own, target=b"nobody", body=b"which"),
         "fetch_back": pack_envelope(Kind.FETCH, request_id=own),
+        "scale": pack_envelope(Kind.SCALE, source=b"mallory", body=pack({"before": 1, "instances": 2, "why": "more"})),
         "chunk": pack_envelope(Kind.CHUNK, request_id=own, body=b"bytes"),
         "bye": pack_envelope(Kind.BYE),
         **{f"{kind.name.lower()}_backwards": pack_envelope(kind, **hers) for kind in (Kind.WELCOME, Kind.TAP, Kind.EVENT)},

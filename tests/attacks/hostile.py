@@ -183,7 +183,7 @@ def garbage(endpoint: str) -> int:
     """Envelopes of every kind that is not for the broker, as fast as it can be sent."""
     taken = {
         Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.HELLO, Kind.HEARTBEAT, Kind.REGISTER, Kind.UNREGISTER,
-        Kind.OBSERVE, Kind.TAP_ACK, Kind.MONITOR, Kind.BYE, Kind.RESEND, Kind.RESUME,
+        Kind.OBSERVE, Kind.TAP_ACK, Kind.MONITOR, Kind.BYE, Kind.RESEND, Kind.RESUME, Kind.SCALE,
     }  # fmt: skip
     kinds = itertools.cycle({*range(256)} - taken)
     envelopes = [pack_envelope(next(kinds), request_id=new_id(), body=b"\n" * 8) for _ in range(1_024)]

@@ -24,7 +24,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize(
-    "kind", [Kind.HELLO, Kind.HEARTBEAT, Kind.REGISTER, Kind.OBSERVE, Kind.RESUME, Kind.UNREGISTER]
+    "kind", [Kind.HELLO, Kind.HEARTBEAT, Kind.REGISTER, Kind.OBSERVE, Kind.RESUME, Kind.SCALE, Kind.UNREGISTER]
 )
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_msgpack_bomb_is_refused_and_no_bug(kind: Kind, bomb: str):

@@ -16,7 +16,16 @@ EVIL = HOSTILE.encode()[:200]
 @pytest.mark.parametrize("field", ["source", "target", "capability"])
 @pytest.mark.parametrize(
     "kind",
-    [Kind.DELEGATION, Kind.RESPONSE, Kind.CANCEL, Kind.REGISTER, Kind.UNREGISTER, Kind.MONITOR, Kind.RESUME],
+    [
+        Kind.DELEGATION,
+        Kind.RESPONSE,
+        Kind.CANCEL,
+        Kind.REGISTER,
+        Kind.UNREGISTER,
+        Kind.MONITOR,
+        Kind.RESUME,
+        Kind.SCALE,
+    ],
     ids=str,
 )
 def test_an_envelope_with_what_is_no_name_is_refused_and_leaves_no_trace(kind: Kind, field: str, evil: bytes) -> None:

@@ -163,9 +163,10 @@ class Broker:
         if not world.scenario.barred:
             return None
         rules = [DelegateRule(who=("worker-*", "evil-*", "crowd*"))]
-        agents = [name for member in world.members for name in member.agents]
+        agents = [agent for member in world.members for agent in member.agents]
         for member in world.members:
-            allowed = [name for name in agents if (member.name, name) not in world.scenario.barred]
+            free = [agent for agent in agents if (member.name, agent) not in world.scenario.barred]
+            allowed = [name for agent in free for name in world.names_of(agent)]
             rules.append(DelegateRule(who=member.name, to=allowed or ("-",)))
         return Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
 

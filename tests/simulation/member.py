@@ -8,8 +8,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ether.node.agent_host import NotStarted
+from ether.node.agent_scaling import ScaledAgents
 from ether.node.node import Node
 from ether.node.subscriptions import _wish
+from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import PUBLISH, publish_params
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.handle import Handle
@@ -92,6 +94,8 @@ class Life:
         self.is_in = False
         """Whether it has joined."""
         self.is_leaving = False
+        self.is_scaling = False
+        """Whether its agents were started, whose instances come and go by themselves then."""
         self.cuts = 0
         """Partitions that it is behind."""
         self.thawed = 0.0
@@ -187,6 +191,7 @@ class Life:
         member = self.member
         for name in member.agents:
             self.start_agent(name)
+        self.is_scaling = True
         for watcher in member.watchers:
             self._attach(watcher)
         if member.number_of_lives > 1 and member.is_delegating:
@@ -198,9 +203,17 @@ class Life:
         """Start an agent, unless it is there."""
         if name in self.agent_names() or self.is_leaving:
             return
-        cls: Any = kind_of(self.member.world.scenario, name)
-        if self.member.world.scenario.has_timers:
+        world = self.member.world
+        cls: Any = kind_of(world.scenario, name)
+        if world.scenario.has_timers:
             cls = timed(cls)
+        if world.scenario.scale is not None:
+            if name in self.member.agents and not self.is_scaling:
+                self.node.scaling.add(ScaledAgents(
+                    name, lambda: free_names(name, ()), world.scenario.scale,
+                    lambda names: self.node.agent_host.start_agents(names, lambda: self._make(names[0], cls), cls),
+                ))  # fmt: skip
+            return
         try:
             self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)
         except NotStarted:  # the broker is down, and tells no state

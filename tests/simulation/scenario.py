@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from ether_actors.agent.scale import Scale
 from ether_broker.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = [
     "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_priorities",
-    "draw_retries", "draw_states", "draw_timers", "draw_unwritten",
+    "draw_retries", "draw_scale", "draw_states", "draw_timers", "draw_unwritten",
 ]  # fmt: skip
 
 FAULTS: Final = (
@@ -152,6 +153,8 @@ class Scenario:
     """Chance that a delegation has a retry policy."""
     has_timers: bool = False
     """Whether agents act by themselves."""
+    scale: Scale | None = None
+    """Bounds within which the agents' instances come and go, each agent's on its node."""
     has_states: bool = False
     """Whether agents save what they have done."""
     quotas: dict[str, int] = field(default_factory=dict)
@@ -298,3 +301,12 @@ def draw_timers(scenario: Scenario, chance: Random) -> None:
     if chance.random() < 0.25:
         scenario.has_timers = True
         scenario.draws |= {"timers"}
+
+
+def draw_scale(scenario: Scenario, chance: Random) -> None:
+    """Add that agents scale, in every third world whose agents may; drawn apart."""
+    if not (scenario.events or scenario.has_states or scenario.has_timers) and chance.random() < 0.33:
+        least = chance.choice((1, 1, 2))
+        most, per, cooldown = least + chance.choice((1, 3)), chance.choice((1, 2, 4)), chance.choice((0.3, 1.0, 3.0))
+        scenario.scale = Scale(max=most, min=least, per=per, cooldown=cooldown)
+        scenario.draws |= {"scale"}

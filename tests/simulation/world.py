@@ -10,11 +10,13 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 from typing import Any, Final
 
 import ether.node.connection.control_calls
 import ether.node.subscriptions
+from ether_actors.agent.agent import free_names
 from ether_actors.task.handle import Handle
 from ether_broker.wire.frame import Kind, read_header
 from tests.simulation.auditor import Auditor, Violation, has_work
@@ -35,6 +37,7 @@ from tests.simulation.scenario import (
     draw_more,
     draw_priorities,
     draw_retries,
+    draw_scale,
     draw_states,
     draw_timers,
     draw_unwritten,
@@ -109,6 +112,7 @@ class World:
             draw_priorities(scenario, Random(f"{seed}, priorities"))
             draw_retries(scenario, Random(f"{seed}, retries"))
             draw_timers(scenario, Random(f"{seed}, timers"))
+            draw_scale(scenario, Random(f"{seed}, scale"))
         self.ticking = Random(f"{seed}, what timers do")
         self.retrying = Random(f"{seed}, which retries")
         self._priorities = Random(f"{seed}, which priorities")
@@ -135,7 +139,10 @@ class World:
         self.auditor = Auditor(self)
         self.broker = Broker(self)
         self.members = self._make_members()
-        self.honest_names = {name.encode() for member in self.members for name in (member.name, *member.agents)}
+        instances = {name for member in self.members for agent in member.agents for name in self.names_of(agent)}
+        self.honest_names = {name.encode() for name in instances | {member.name for member in self.members}}
+        if scenario.scale is not None:
+            self.stopped |= instances
         self.raws = self._make_raws()
 
     def _make_raws(self) -> list[RawPeer]:
@@ -172,6 +179,10 @@ class World:
 
     # -- what its parts need -------------------------------------------------------------------------------------
 
+    def names_of(self, agent: str) -> list[str]:
+        """The names that an agent's instances may have."""
+        return list(islice(free_names(agent, ()), 1 if self.scenario.scale is None else self.scenario.scale.max))
+
     def make_id(self) -> bytes:
         """16 bytes that count up, in the form of a UUIDv7 that was made now."""
         self._ids += 1
@@ -182,7 +193,7 @@ class World:
         """Draw a delegation."""
         scenario, chance = self.scenario, self.chance
         order = self.next_order(source)
-        agents = [name for member in self.members for name in member.agents]
+        agents = [name for member in self.members for agent in member.agents for name in self.names_of(agent)[:2]]
         target = chance.choice(agents) if chance.random() < scenario.named else None
         behaviour = ""
         for kind, likelihood in scenario.behaviours.items():

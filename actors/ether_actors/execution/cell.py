@@ -127,7 +127,9 @@ class Cell:
         dispatcher: where the turns run.
     """
 
-    __slots__ = ("_dispatcher", "_handlers", "_services", "agent", "inbox", "keeper", "make", "name", "state", "works")
+    __slots__ = (
+        "_dispatcher", "_handlers", "_services", "agent", "inbox", "keeper", "make", "name", "queued", "state", "works",
+    )  # fmt: skip
 
     def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:
         self.name: str = name
@@ -142,6 +144,8 @@ class Cell:
         self.state: CellState = CellState.NEW
         self.works: dict[bytes, Work] = {}
         """What is in the inbox or with a handler: {request id: work}."""
+        self.queued: int = 0
+        """Delegations that wait for it at the broker; known of instances of agents that scale only."""
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class Kind(IntEnum):
     """Node to broker, and on to the node that is its target: send me bytes of an artifact; without a body: not any more."""
     CHUNK = 33
     """Node to broker, and on to the node that asked: those bytes, or why there are none."""
+    SCALE = 34
+    """Broker to node: how much waits at the broker for agents that scale; from a node: how many instances there are now."""
 
 
 @unique

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from ether.cluster.metrics_endpoint import MetricsSpec
 from ether_actors.agent.agent import default_name, free_names
+from ether_actors.agent.scale import Scale
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
 from ether_broker.envelope.names import NAME_PATTERN
@@ -95,6 +96,8 @@ class AgentSpec:
     escalate: bool = False
     """Whether its node's process ends when it has given up, and is started again, with its other agents; this counts as a
     crash of the node in the cluster's `intensity`."""
+    scale: Scale | None = None
+    """Bounds within which instances come and go with what waits for them, instead of `count`."""
 
     def __post_init__(self) -> None:
         """Check, and turn classes, words and lists into what the fields promise."""
@@ -116,17 +119,23 @@ class AgentSpec:
             )
         if not isinstance(self.escalate, bool):
             raise InvalidSpec(f"{start}: escalate is {self.escalate!r:.80}: give True or False.")
+        if not isinstance(self.scale, Scale | None):
+            raise InvalidSpec(f"{start}: scale is {self.scale!r:.80}: give a Scale, as Scale(max=8).")
+        if self.scale is not None and self.count != 1:
+            raise InvalidSpec(f"{start}: count is {self.count} beside a scale: leave count out, and give scale.min.")
         self.tree(self.base_name)
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields as a request carries them; `of_dict` takes them again."""
         own = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {**own, "restart": self.restart.value, "backoff": asdict(self.backoff)}
+        scale = None if self.scale is None else asdict(self.scale)
+        return {**own, "restart": self.restart.value, "backoff": asdict(self.backoff), "scale": scale}
 
     @classmethod
     def of_dict(cls, carried: Mapping[str, Any]) -> AgentSpec:
         """The spec that `as_dict` gave."""
-        return cls(**{**carried, "backoff": Backoff(**carried["backoff"])})
+        scale = None if carried["scale"] is None else Scale(**carried["scale"])
+        return cls(**{**carried, "backoff": Backoff(**carried["backoff"]), "scale": scale})
 
     def tree(self, name: str) -> SupervisorSpec:
         """The supervision tree of one of them: alone in it, so that its crashes affect no other agent.
@@ -138,6 +147,11 @@ class AgentSpec:
         return SupervisorSpec(
             name, intensity=self.intensity, period=self.period, backoff=self.backoff, children=(child,)
         )
+
+    @property
+    def most(self) -> int:
+        """How many of them there may be at a time."""
+        return self.count if self.scale is None else self.scale.max
 
     @property
     def base_name(self) -> str:
@@ -430,7 +444,7 @@ def _check_owners(agents: Iterable[AgentSpec]) -> None:
 
 
 def _names(agent: AgentSpec, used: set[str]) -> tuple[str, ...]:
-    names = tuple(islice(free_names(agent.base_name, used), agent.count))
+    names = tuple(islice(free_names(agent.base_name, used), agent.most))
     used.update(names)
     return names
 

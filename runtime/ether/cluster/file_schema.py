@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ether.cluster.cluster_spec import DRAIN, INTENSITY, PERIOD, START_TIMEOUT, AgentSpec
+from ether_actors.agent.scale import Scale
 from ether_actors.backoff import Backoff
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
@@ -21,6 +22,7 @@ START: Final = rf"^{_NAME}:{_NAME}$"
 """`module:Class`."""
 _AGENT: Final = AgentSpec("module:Class")
 _BACKOFF: Final = Backoff()
+_SCALE: Final = Scale(max=1)
 
 
 def _endpoint(value: Any) -> Any:
@@ -204,6 +206,52 @@ class TimingSection(Section):
         return Timing(**dict(self))
 
 
+def _not_none(value: Any) -> Any:
+    if type(value) is int and value == 0:
+        raise ValueError("it has to be 1 or more: nobody can delegate to an agent without an instance")
+    return value
+
+
+def _by_queue(value: Any) -> Any:
+    if isinstance(value, str) and value != "queue":
+        raise ValueError(f"it is {value!r:.40}: give queue, or a whole number of delegations, 1 or more")
+    return _SCALE.per if value == "queue" else value
+
+
+_Positive = Annotated[int, Field(ge=1)]
+
+
+class ScaleSection(Section):
+    """The bounds within which the instances of an agent come and go with what waits for them."""
+
+    min: Annotated[_Positive, BeforeValidator(_not_none, json_schema_input_type=_Positive)] = _SCALE.min
+    """Instances at least."""
+    max: Annotated[int, Field(ge=1, le=1_000)]
+    """Instances at most."""
+    per: Annotated[_Positive, BeforeValidator(_by_queue, json_schema_input_type=_Positive | Literal["queue"])] = (
+        _SCALE.per
+    )
+    """Delegations that wait or run for each instance before there is another; the word queue is the default."""
+    cooldown: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _SCALE.cooldown
+    """Seconds in which one instance fewer has to have been enough before one is taken away."""
+
+    @model_validator(mode="after")
+    def _fit_each_other(self) -> Self:
+        try:
+            self.scale()
+        except InvalidSpec as error:
+            raise ValueError(str(error).removeprefix("Scale: ")) from None
+        return self
+
+    def scale(self) -> Scale:
+        """What this section says.
+
+        Raises:
+            InvalidSpec: its values do not fit each other.
+        """
+        return Scale(**dict(self))
+
+
 class AgentEntry(Section):
     """An agent, or several of a kind."""
 
@@ -227,10 +275,19 @@ class AgentEntry(Section):
     """The delays between its restarts."""
     escalate: bool = False
     """Whether its node's process ends when it has given up, and is started again with all its agents."""
+    scale: ScaleSection | None = None
+    """Bounds within which instances come and go with what waits for them, instead of a count."""
+
+    @model_validator(mode="after")
+    def _has_one_number(self) -> Self:
+        if self.scale is not None and self.count != 1:
+            raise ValueError(f"count is {self.count} beside a scale: leave count out, and give scale.min")
+        return self
 
     def spec(self) -> AgentSpec:
         """What this entry says."""
-        return AgentSpec(**{**dict(self), "backoff": self.backoff.backoff()})
+        scale = None if self.scale is None else self.scale.scale()
+        return AgentSpec(**{**dict(self), "backoff": self.backoff.backoff(), "scale": scale})
 
 
 class ObserverEntry(Section):

@@ -22,6 +22,7 @@ from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
 from ether.node.agent_host import NotStarted
+from ether.node.agent_scaling import ScaledAgents
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
@@ -206,9 +207,9 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
     It is asked for twice as many each time, until enough of them are free.
     """
     taken: set[str] = set()
-    wanted = agent.count if agent.name is None else 0
+    wanted = agent.most if agent.name is None else 0
     while wanted:
-        [[named]] = name_agents([NodeSpec("here", (replace(agent, count=wanted),))], taken)
+        [[named]] = name_agents([NodeSpec("here", (replace(agent, count=wanted, scale=None),))], taken)
         try:
             found = {
                 str(known["agent"])
@@ -220,12 +221,15 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
                 raise
             break
         taken |= found
-        wanted = 0 if wanted - len(found) >= agent.count else min(2 * wanted, agent.count + _AHEAD)
+        wanted = 0 if wanted - len(found) >= agent.most else min(2 * wanted, agent.most + _AHEAD)
     return taken
 
 
 def _start(bus: Runtime, named: NamedAgents) -> None:
     agent, supervision = named.agent, bus.node.supervision
+    if agent.scale is not None:
+        bus.node.scaling.add(_scaled(bus, named))
+        return
     if agent.escalate:
         supervision.ends_process.update(named.names)
     if agent.restart is not Restart.PERMANENT:
@@ -233,6 +237,17 @@ def _start(bus: Runtime, named: NamedAgents) -> None:
             supervision.supervise(agent.tree(name), _STARTED)
         return
     _start_batch(bus, named)
+
+
+def _scaled(bus: Runtime, named: NamedAgents) -> ScaledAgents:
+    """The instances of an agent that scales, which may have these names."""
+    agent = named.agent
+    assert agent.scale is not None
+    one = replace(agent, scale=None)
+    names = named.names
+    return ScaledAgents(
+        names[0], lambda: names, agent.scale, lambda some: _start(bus, NamedAgents(one, tuple(some)))
+    )  # fmt: skip
 
 
 def _start_batch(bus: Runtime, named: NamedAgents) -> None:
@@ -307,6 +322,10 @@ def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) ->
         return _start_named(bus, named)
     except (NotStarted, InvalidSpec, WaitTimeout) as failure:
         found: BaseException = failure
+    if named.agent.scale is not None:
+        logger.error("%s did not start", named.names[0], exc_info=found)
+        bus.node.scaling.follow(_scaled(bus, named))
+        return named.names
     for name in named.names:
         try:
             if (reason := _start_alone(bus, named.agent, name, found)) is not None:
@@ -373,7 +392,8 @@ def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     except DuplicateAgent:
         if named.agent.name is not None:
             raise
-        return _start_under_free_names(bus, replace(named.agent, count=len(named.names)))
+        agent = named.agent if named.agent.scale is not None else replace(named.agent, count=len(named.names))
+        return _start_under_free_names(bus, agent)
     return named.names
 
 

@@ -97,7 +97,7 @@ def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
     """Check that a reload may turn one specification into another.
 
     Raises:
-        InvalidSpec: something else than the nodes has changed; the message names each key.
+        InvalidSpec: something else than the nodes has changed, or an agent that scales; the message names each.
         Unserialisable: an argument of an agent or observer cannot travel to its node's process.
     """
     if changed := changed_fields(old, new, "nodes"):
@@ -108,10 +108,25 @@ def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
             f"A reload cannot change {', '.join(told)}: it changes the nodes, and the rest belongs to the broker or to the "
             "cluster as a whole. Nothing was changed; end the cluster and start it again for this, or undo it in the file."
         )
+    _check_scaled(old, new)
     for node in new.nodes:
         specs: tuple[AgentSpec | ObserverSpec, ...] = (*node.agents, *node.observers)
         for one in specs:
             pack(one.as_dict(), where=f"{one.start} of {node.name}")
+
+
+def _check_scaled(old: ClusterSpec, new: ClusterSpec) -> None:
+    before = {node.name: node for node in old.nodes}
+    for node in new.nodes:
+        if (known := before.get(node.name)) is None:
+            continue
+        was, now = ([one for one in each.agents if one.scale is not None] for each in (known, node))
+        if was != now or (now and changed_fields(known, node, "agents")):
+            names = ", ".join(dict.fromkeys(one.base_name for one in (*was, *now)))
+            raise InvalidSpec(
+                f"A reload cannot change agents that scale, or the node that has them ({names} of {node.name}). Nothing was "
+                "changed; end the cluster and start it again for this, or put the change on a node of another name."
+            )
 
 
 def changed_fields(old: Any, new: Any, *but: str) -> list[str]:
@@ -140,14 +155,14 @@ def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[
                 if at not in kept and found is not None:
                     left.remove(found)
                     names = [name for name in found.names if name not in given or name == agent.name]
-                    kept[at] = names[: agent.count]
+                    kept[at] = names[: agent.most]
         first += len(node.agents)
     used = {name for names in kept.values() for name in names}
     for is_named in (True, False):
         for at, agent in enumerate(agents):
             if (agent.name is not None) is is_named:
                 names = kept.setdefault(at, [])
-                names += islice(free_names(agent.base_name, used), agent.count - len(names))
+                names += islice(free_names(agent.base_name, used), agent.most - len(names))
                 used.update(names)
         used |= given
     places = iter(range(len(agents)))

@@ -15,6 +15,7 @@ from ether.node.connection.session_state import SessionState
 from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.agent_bus import NamedAgent
+from ether_actors.agent.scale import check_scalable
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.execution.resources import Resources
@@ -84,6 +85,8 @@ class AgentHost:
         """Agents that take nothing new."""
         self._giving_way: dict[bytes, bytes] = {}
         """{agent whose name another is to take: what says to the broker that it comes back}."""
+        self.scaled: set[str] = set()
+        """Those that are instances of agents that scale."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -157,6 +160,7 @@ class AgentHost:
         elif dispatch == "loop":
             dispatcher = LoopDispatcher(resources.loop)
         cell = self._cells[name.encode()] = Cell(name, make, self._responder, dispatcher)
+        self._leaving.discard(name.encode())
         return cell
 
     def announce(self, cell: Cell) -> BaseException | None:
@@ -177,6 +181,8 @@ class AgentHost:
 
     def registrations(self, but: Container[str] = ()) -> list[bytes]:
         """REGISTER of every agent but some, for a broker that does not know them any more, and then which of them drain."""
+        for cell in self.cells:
+            cell.queued = 0  # it is told anew
         present = [cell for cell in self.cells if cell.agent is not None and cell.name not in but]
         draining = [_ALL] if self._session_state.is_draining else list(self._leaving)
         conditions = [*map(_drains, draining), *self._giving_way.values()]
@@ -243,6 +249,13 @@ class AgentHost:
         cell = self._cells.get(agent)
         if cell is not None and cell.keeper is not None:
             cell.keeper.reset(saved, refused)
+
+    def note_waiting(self, waiting: Mapping[str, int]) -> None:
+        """Take note of how much waits at the broker for instances of agents that scale."""
+        for name, count in waiting.items():
+            cell = self._cells.get(name.encode())
+            if cell is not None:
+                cell.queued = count
 
     def call_off(self) -> None:
         """Cancel everything that was asked by a broker that was lost; nothing is said of it. States are saved anew."""
@@ -313,6 +326,7 @@ class AgentHost:
         if self._cells.get(cell.name.encode()) is cell:
             del self._cells[cell.name.encode()]
             self._leaving.discard(cell.name.encode())
+            self.scaled.discard(cell.name)
 
     def begin_giving_way(self, cells: Collection[Cell], reason: str) -> None:
         """Begin nothing more of agents whose names others are to take; the broker keeps what comes for them.
@@ -350,6 +364,9 @@ class AgentHost:
         for cell in cells:
             name = cell.name.encode()
             self._leaving.add(name)
+            if self._cells.get(name) is not cell:  # it has left meanwhile, and its name is free
+                self._leaving.discard(name)
+                continue
             self._sender.send(_drains(name))
             self._responder.hand_back(cell.take_unstarted())
         self._control_calls.await_deliveries()
@@ -374,17 +391,20 @@ class AgentHost:
 
     def _registrations(self, cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
         """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
-        kinds: dict[type[Agent], list[str]] = {}
+        kinds: dict[tuple[type[Agent], bool], list[str]] = {}
         for cell in cells:
             assert cell.agent is not None
-            kinds.setdefault(type(cell.agent), []).append(cell.name)
-        for kind, names in kinds.items():
+            kinds.setdefault((type(cell.agent), cell.name in self.scaled), []).append(cell.name)
+        for (kind, scales), names in kinds.items():
+            if scales:
+                check_scalable(kind)
             manifest, most = kind.packed_manifest(), at_a_time(kind.manifest().declared)
             for first in range(0, len(names), most):
                 some, token = names[first : first + most], self._resources.make_id()
                 source, body = some[0].encode(), manifest
-                if len(some) > 1:
-                    source, body = b"", pack({"agents": some, "manifest": manifest})
+                if scales or len(some) > 1:
+                    said = {"scales": True} if scales else {}
+                    source, body = b"", pack({"agents": some, "manifest": manifest, **said})
                 yield token, pack_envelope(Kind.REGISTER, request_id=token, source=source, body=body)
 
     def close(self) -> None:

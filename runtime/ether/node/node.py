@@ -10,9 +10,10 @@ broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.po
 
 Its parts call each other downwards only:
 
-    Node             ─► NodeSession, AgentSupervision, EventLoopWatch, HangingHandlers, and those below
+    Node             ─► NodeSession, AgentScaling, AgentSupervision, EventLoopWatch, HangingHandlers, and those below
     NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls, ArtifactFetcher
     AgentSupervision ─► AgentHost, Timers
+    AgentScaling     ─► AgentSupervision, AgentHost, Sender
     AgentTimers      ─► Responder, Timers
     EventLoopWatch   ─► AgentHost
     HangingHandlers  ─► AgentHost
@@ -33,6 +34,7 @@ import time
 from typing import Final
 
 from ether.node.agent_host import AgentHost
+from ether.node.agent_scaling import AgentScaling
 from ether.node.agent_timers import AgentTimers
 from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.artifact_server import ArtifactServer
@@ -112,6 +114,10 @@ class Node:
         """Its agents."""
         self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
         """Their supervision trees."""
+        self.scaling: AgentScaling = AgentScaling(
+            self.agent_host, self.supervision, sender, resources, session_state
+        )  # fmt: skip
+        """Those of them that come and go with their queues."""
         self._responder = responder
         self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself)
         self._session = NodeSession(
@@ -214,7 +220,7 @@ class Node:
             except Exception:
                 logger.exception("an envelope of the broker broke the node's step; it is dropped")
 
-    def _control(self, header: Header, envelope: bytes) -> None:  # noqa: C901  a case for each kind
+    def _control(self, header: Header, envelope: bytes) -> None:  # noqa: C901, PLR0912  a case for each kind
         match header.kind:
             case Kind.CANCEL:
                 self.agent_host.cancel(header)
@@ -246,6 +252,8 @@ class Node:
             case Kind.STATE:
                 state = read_map(envelope[header.body :], STATE)
                 self.agent_host.reset_state(header.target, SavedState.of(state["saved"]), state["refused"])
+            case Kind.SCALE:
+                self.agent_host.note_waiting(read_map(envelope[header.body :], CONTROL)["waiting"])
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -263,6 +271,7 @@ class Node:
             self._show_life(now)
         for call in self._timers.take_due(now):
             resources.run(call)
+        self.scaling.ticked(now)
         heartbeat = self._session_state.timing.heartbeat
         if now >= self._next_accepted:
             self._next_accepted = _next(self._next_accepted, heartbeat / 2, now)

@@ -60,6 +60,8 @@ class AgentSupervision:
         self.trees: dict[str, SupervisorSpec] = {}
         """{agent: what its tree is like}, of the agents that were started alone and are not restarted by the defaults."""
         self._agent_host = agent_host
+        self.on_left: Callable[[Cell], None] = lambda _cell: None
+        """Told of an agent that gave up, or that its restart type does not start again."""
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
         self._runners: list[SupervisionRunner] = []
@@ -267,6 +269,7 @@ class AgentSupervision:
 
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
         """Stop an agent for good, or until this process is started again."""
+        self.on_left(cell)
         self._agent_host.leave(cell, reason, comes_back=gave_up and cell.name in self.ends_process)
 
     def escalated(self, runner: SupervisionRunner, reason: str) -> None:

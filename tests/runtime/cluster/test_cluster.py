@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ether import Runtime
+from ether import Runtime, Scale
 from ether.cluster.cluster import Cluster, _settled
 from ether.cluster.cluster_spec import AgentSpec, NodeSpec
 from ether.errors import ProcessFailed
@@ -43,6 +43,27 @@ def test_a_cluster_runs_broker_and_nodes_in_processes_of_their_own_and_leaves_no
     assert len({os.getpid(), *running.values()}) == 4
     assert [pid for pid in running.values() if process_is_alive(pid)] == []
     assert not folder.exists()
+
+
+def test_instances_on_a_cluster_come_and_go_and_a_process_that_dies_loses_none_for_good(tmp_path: Path):
+    scaled = AgentSpec(WORKER, scale=Scale(max=4, min=2, per=1, cooldown=0.5))
+    nodes = [NodeSpec("n1", [scaled]), NodeSpec("n2", [AgentSpec(CALLER)])]
+    with Cluster(nodes=nodes) as cluster, Runtime.connect(cluster.url) as bus:
+
+        def seen() -> list[str]:
+            return [agent["agent"] for agent in bus.agents() if agent["node"] == "n1" and agent["condition"] == "up"]
+
+        assert seen() == ["worker", "worker-2"]
+        before = [bus.delegate("work.again", {"folder": str(tmp_path)}, timeout=60) for _ in range(6)]
+        wait_until(lambda: len(seen()) == 4)
+        os.kill(pids(cluster)["n1"], signal.SIGKILL)
+        wait_until(lambda: len(seen()) == 4, 30.0)
+        (tmp_path / "go").touch()
+        done = [handle.result(30).unwrap().data["agent"] for handle in before]
+        wait_until(lambda: len(seen()) == 2)
+
+    assert len(done) == 6
+    assert set(done) <= {"worker", "worker-2", "worker-3", "worker-4"}
 
 
 SHADOWS = ("msgpack.py", "ormsgpack.py", "zmq.py", "pykka.py", "pydantic/__init__.py", "ruff/__init__.py", "json.py")

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ether import InvalidEndpoint, InvalidSpec, Limits, Timing
+from ether import InvalidEndpoint, InvalidSpec, Limits, Scale, Timing
 from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.cluster.file_loader import json_schema, load, of_agents
 from ether_actors.backoff import Backoff
@@ -142,6 +142,45 @@ def test_a_variable_below_what_is_a_number_in_the_file_is_told(tmp_path: Path):
 def test_restarts_that_cannot_be_are_refused(fields: dict[str, Any], told: str):
     with pytest.raises(InvalidSpec, match=re.escape(told)):
         AgentSpec("reviews:Scout", **fields)
+
+
+SCALED = "nodes: [{name: n1, agents: [{start: 'a:B', SCALE}]}]"
+
+
+def test_an_agent_may_scale(tmp_path: Path):
+    for text, scale in (
+        ("scale: {max: 8}", Scale(max=8)),
+        ("scale: {min: 2, max: 8, per: queue}", Scale(max=8, min=2)),
+        ("scale: {min: 2, max: 2, per: 3, cooldown: 0.5}", Scale(max=2, min=2, per=3, cooldown=0.5)),
+    ):
+        [node] = read(tmp_path, SCALED.replace("SCALE", text)).nodes
+        assert node.agents == (AgentSpec("a:B", scale=scale),)
+        assert AgentSpec.of_dict(json.loads(json.dumps(node.agents[0].as_dict()))).scale == scale
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("scale: {min: 5, max: 2}", "nodes.0.agents.0.scale: min is 5 and max is 2; give a min of 2 or less."),
+        ("scale: {min: 0, max: 2}", "scale.min: it has to be 1 or more: nobody can delegate to an agent without an instance"),
+        ("scale: {min: 2}", "scale.max is missing"),
+        ("scale: {mx: 2, max: 2}", "scale has no key 'mx'. Did you mean 'max'?"),
+        ("scale: {max: 2, per: qeue}", "scale.per: it is 'qeue': give queue, or a whole number of delegations, 1 or more"),
+        ("scale: {max: 1001}", "scale.max: should be less than or equal to 1000"),
+        ("scale: {max: 2, cooldown: 0}", "scale.cooldown: should be greater than 0"),
+        ("scale: 4", "scale: keys and values go here"),
+        ("scale: {max: 2}, count: 3", "count is 3 beside a scale: leave count out, and give scale.min"),
+    ],
+)  # fmt: skip
+def test_a_scale_that_cannot_be_is_told_with_its_key_and_the_fix(tmp_path: Path, text: str, told: str):
+    assert told in refusal(tmp_path, SCALED.replace("SCALE", text))
+
+
+def test_a_scale_of_a_spec_is_checked_too():
+    with pytest.raises(InvalidSpec, match=r"scale is 4: give a Scale, as Scale\(max=8\)"):
+        AgentSpec("a:B", scale=4)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSpec, match=r"count is 2 beside a scale: leave count out, and give scale\.min"):
+        AgentSpec("a:B", count=2, scale=Scale(max=8))
 
 
 def test_a_timing_that_cannot_be_is_told_with_its_place_and_the_fix(tmp_path: Path):

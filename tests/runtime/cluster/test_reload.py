@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ether import Handle, Limits, Runtime, Status, Timing
+from ether import Handle, Limits, Runtime, Scale, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
 from ether_actors.backoff import Backoff
 from ether_broker.errors import Closed, InvalidSpec, Unserialisable, UsageError
@@ -238,6 +238,18 @@ def test_agents_without_a_name_of_their_own_keep_theirs_when_others_go(tmp_path:
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------
+
+
+def test_agents_that_scale_stay_as_they_are_and_what_would_change_them_is_refused(tmp_path: Path):
+    scaled = AgentSpec(PLAIN, "crew", scale=Scale(max=4, min=2))
+    with world(tmp_path, node("n1", scaled, KEEP)) as it:
+        report = it.reload(node("n1", scaled, replace(KEEP, args=("second",))))
+        assert "n1/crew" not in (*report.started, *report.stopped, *report.restarted)
+        for changed in (node("n1", replace(scaled, scale=Scale(max=5)), KEEP), node("n1", KEEP)):
+            with pytest.raises(
+                InvalidSpec, match=r"cannot change agents that scale, .*\(crew of n1\).*end the cluster"
+            ):
+                it.reload(changed)
 
 
 def test_nodes_come_and_go(tmp_path: Path):

@@ -10,6 +10,7 @@ from typing import Any, Final
 import ether.node.agent_timers
 import ether.node.retried_delegation
 from ether.node.agent_host import AgentHost
+from ether.node.agent_scaling import AgentScaling
 from ether.node.agent_timers import AgentTimers, _Timer
 from ether.node.node import Node
 from ether.node.responder import Responder
@@ -20,6 +21,7 @@ from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.sharing import Sharing
 from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.registry.subscription_index import SubscriptionIndex
@@ -436,6 +438,24 @@ def _half_the_time(call_after: Any) -> Any:
     return lambda self, seconds, call: call_after(self, seconds / 2, call)
 
 
+def _keep_to_itself(_give_on: Any) -> Any:
+    """What waits for an instance goes to no other that is free."""
+
+    def mutated(self: Sharing, agents: Any) -> None:
+        agents.clear()
+
+    return mutated
+
+
+def _one_instance_too_many(free_names: Any) -> Any:
+    """One instance more is started than is missing."""
+
+    def mutated(self: AgentScaling, group: Any, count: int) -> Any:
+        return free_names(self, group, count + 1)
+
+    return mutated
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -519,4 +539,6 @@ PLANTED: Final = (
     _mutant("delays that never end", "timers", (Delayed, "_make", _never), 1, "timers"),
     _mutant("delays that cannot be cancelled", "timers", (Delayed, "cancel", _never), 1, "timers"),
     _mutant("agents forgotten with their events", "no bug", (LostAgents, "given", _forget_with_events), 45, "events"),
+    _mutant("instances keep what waits", "sharing", (Sharing, "_give_on", _keep_to_itself), 3, "scale"),
+    _mutant("more instances than may be", "scale", (AgentScaling, "_free_names", _one_instance_too_many), 26, "scale"),
 )

@@ -30,6 +30,8 @@ ends it."""
 MAX_RETURNS: Final = 16
 """How often a delegation is handed back before that ends it: two holders would pass it between them until its deadline."""
 _RETRY: Final = 1.0
+_PASSED: Final = 8
+"""Delegations that may go to nobody else which are passed over for one that may."""
 EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 """Of a sub-delegation that is cancelled for that."""
 
@@ -107,6 +109,8 @@ class Reassignment:
                 yield 1
         finally:
             mailbox.keep(kept)
+            if kept and agent.listener is not None:
+                agent.listener(agent)
 
     def gone(self, agent: Registration) -> Generator[int, None, None]:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost.
@@ -170,6 +174,31 @@ class Reassignment:
         if agent.condition is Condition.UP:
             mailbox.resume()
             self._delivery.send_waiting(agent)
+        if agent.listener is not None:
+            agent.listener(agent)
+
+    def share(self, agent: Registration) -> bool | None:
+        """Give the oldest of what waits for an agent, and may go to others, to one that is free to begin it.
+
+        Returns:
+            Whether it was given; None if the first few that wait, or all of them, name the agent.
+        """
+        passed: list[Entry] = []
+        try:
+            while len(passed) < _PASSED and (entry := agent.mailbox.take()) is not None:
+                choice = None if entry.pinned else self._recipients.free(entry)
+                if choice is None:
+                    passed.append(entry)
+                    if not entry.pinned:
+                        return False
+                    continue
+                self._give(entry, choice)
+                agent.mailbox.forget(entry)
+                self._delivery.send_waiting(entry.agent)
+                return True
+            return None
+        finally:
+            agent.mailbox.keep(passed)
 
     def run_again(self, entries: list[Entry]) -> Generator[int, None, None]:
         """Let what an agent had begun, and its node knows nothing of, wait for it again, before all that waits.
@@ -253,13 +282,16 @@ class Reassignment:
         choice = None if entry.pinned else self._recipients.another(entry)
         if choice is None or not choice.agent.mailbox.has_room(entry):
             return False
+        self._give(entry, choice, first=first)
+        return True
+
+    def _give(self, entry: Entry, choice: Choice, *, first: bool = False) -> None:
         entry.agent.session.input.spend(MOVED)
         header = read_header(entry.envelope)
         self._state.ledger.move(entry, choice)
         entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         (choice.agent.mailbox.put_back if first else choice.agent.mailbox.restore)(entry)
         self.tell_reassigned(entry)
-        return True
 
     def tell_reassigned(self, entry: Entry) -> None:
         """Say who has it now and how often it was given; the journal and the observers would not know otherwise.

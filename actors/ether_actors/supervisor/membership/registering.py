@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from ether_actors.supervisor.membership.departures import Departures
@@ -42,6 +43,8 @@ class Registering:
         self._state = state
         self._reconnection = reconnection
         self._departures = departures
+        self.listener: Callable[[Registration], None] = lambda _agent: None
+        """Of the instances of agents that scale."""
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
         """{as it was packed: what was read lately}; the oldest makes room."""
         self._manifest_bytes = 0
@@ -52,7 +55,7 @@ class Registering:
         state = self._state
         state.ended.joined(session.incarnation, header.request_id)
         try:
-            names, packed = _read(header, envelope)
+            names, packed, scales = _read(header, envelope)
             session.input.spend(AGENT * len(names))
             encoded = [name.encode(errors="replace") for name in names]
             check_agents(session, encoded, packed, state.registry.most // 2)
@@ -80,17 +83,19 @@ class Registering:
             said: dict[str, object] = {"manifest": packed} if name == names[0] else {"like": names[0]}
             known = state.registry.get(name.encode())
             self._departures.remembered.make_room(session, known, places)
-            self._enter(session, known, Manifest.trusted({**vars(manifest), "agent": name}), packed, said)
+            named = Manifest.trusted({**vars(manifest), "agent": name})
+            self._enter(session, known, named, packed, said, scales=scales)
 
     def _enter(
-        self, session: Session, known: Registration | None, manifest: Manifest, packed: bytes, said: dict[str, object]
+        self, session: Session, known: Registration | None, manifest: Manifest, packed: bytes, said: dict[str, object],
+        *, scales: bool,
     ) -> None:  # fmt: skip
-        state = self._state
+        state, listener = self._state, self.listener if scales else None
         before = None if known is None else known.session
         is_changed = known is not None and (before is not session or known.packed != packed)
         if known is not None:
             let_go(known)
-        agent = state.registry.register(manifest, session, len(packed))
+        agent = state.registry.register(manifest, session, len(packed), listener)
         if known is None:
             agent.since = state.now
         hold(agent, packed)
@@ -101,6 +106,8 @@ class Registering:
         again = self._reconnection.reclaim(agent, before)
         if known is not None:
             self._departures.returned(agent, again, is_changed=is_changed)
+        if listener is not None:
+            listener(agent)
 
     def _is_name_free(self, session: Session, name: bytes) -> bool:
         """Whether nothing of a former holder's work has to be ruled on before a node takes the name."""
@@ -135,12 +142,12 @@ class Registering:
         return known
 
 
-def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes]:
-    """The names of a REGISTER's agents and their manifest as it was packed."""
+def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes, bool]:
+    """The names of a REGISTER's agents, their manifest as it was packed, and whether they are instances of one that scales."""
     packed = envelope[header.body :]
     body = {} if header.source else read_map(packed, MANIFEST)
     if "agents" not in body:
-        return [name_of(header.source)], packed
+        return [name_of(header.source)], packed, False
     names, manifest = body.get("agents"), body.get("manifest")
     if (
         not isinstance(names, list) or not 0 < len(names) <= MOST_AT_A_TIME or not isinstance(manifest, bytes)
@@ -148,4 +155,4 @@ def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes]:
     ):  # fmt: skip
         msg = f"REGISTER of several: agents is a list of 1 to {MOST_AT_A_TIME} names, and manifest one packed manifest."
         raise InvalidEnvelope(msg)
-    return names, manifest
+    return names, manifest, body.get("scales") is True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from itertools import count
@@ -79,6 +80,10 @@ class Registration:
     """What it makes of the capabilities that it was asked for by name; of the manifest that it has now."""
     replicas: Group | None = None
     """Among which it is chosen."""
+    listener: Callable[[Registration], None] | None = None
+    """Told when it has more or less to do, or another condition: of an instance of an agent that scales."""
+    told: int = -1
+    """How many delegations its node was told last that wait for such an instance here; -1 before it was told."""
     turn: int = field(default_factory=lambda: next(turns))
     """The tie-break among equal load: the lowest is chosen. Renewed when it is chosen or, in a large group
     (`replicas_by_load.FEW`), when
@@ -99,6 +104,8 @@ its load changes."""
         self.turn = next(turns)
         if self.replicas is not None:
             self.replicas.update(self)
+        if self.listener is not None:
+            self.listener(self)
 
 
 def places_of(manifest: Manifest, size: int) -> int:

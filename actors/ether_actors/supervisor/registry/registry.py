@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from dataclasses import replace
 from typing import Final, cast
 
 from ether_actors.supervisor.registry.capability_index import RESOLVED_SHIFT, CapabilityIndex
@@ -74,7 +75,10 @@ class Registry:
         """The declared capabilities, those first that are next to one in their order."""
         return self.index.declared.around(name)
 
-    def register(self, manifest: Manifest, session: Session, size: int = 0) -> Registration:
+    def register(
+        self, manifest: Manifest, session: Session, size: int = 0,
+        listener: Callable[[Registration], None] | None = None,
+    ) -> Registration:  # fmt: skip
         """Enter an agent, or bring back one that was down: its mailbox is kept; `check_free` has said that it may.
 
         One that drains drains on.
@@ -83,16 +87,19 @@ class Registry:
             manifest: without its schemas.
             session: of its node.
             size: bytes of the manifest as it was packed, with them.
+            listener: of an instance of an agent that scales. Its node is given no more than it has places for, so that what
+                waits can go to any instance.
         """
         known = self._agents.get(manifest.agent.encode())
         if known is None:
-            return self._enter(manifest, session, Condition.UP, size)
+            return self._enter(manifest, session, Condition.UP, size, listener)
         self.index.remove(known)
         self.subscriptions.remove(known)
         is_elsewhere = known.session is not session
         self._detach(known)
         known.manifest, known.load = manifest, {}
         known.resolved.clear()
+        self._listen(known, listener)
         self._attach(known, session, size)
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
         self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
@@ -113,15 +120,25 @@ class Registry:
         """Enter an agent as a journal knows it; its mailbox takes work and gives none until it registers again."""
         return self._enter(manifest, session, condition, size)
 
-    def _enter(self, manifest: Manifest, session: Session, condition: Condition, size: int) -> Registration:
+    def _enter(
+        self, manifest: Manifest, session: Session, condition: Condition, size: int,
+        listener: Callable[[Registration], None] | None = None,
+    ) -> Registration:  # fmt: skip
         name = manifest.agent.encode()
         agent = self._agents[name] = Registration(manifest, name, session, Mailbox(self._limits))
         self._names.add(name)
         agent.condition = condition
+        self._listen(agent, listener)
         if condition is not Condition.UP:
             agent.mailbox.pause()
         self._attach(agent, session, size)
         return agent
+
+    def _listen(self, agent: Registration, listener: Callable[[Registration], None] | None) -> None:
+        agent.listener, agent.told, limits = listener, -1, self._limits
+        if listener is not None:
+            limits = replace(limits, window=min(limits.window, agent.manifest.max_concurrency))
+        agent.mailbox.limits = limits
 
     def remove(self, agent: Registration) -> None:
         """Take an agent out for good."""
@@ -173,6 +190,8 @@ class Registry:
             cast("Replicas", agent.replicas).deactivate([agent])
         elif agent.takes_work:
             self.index.activate(agent)
+        if agent.listener is not None:
+            agent.listener(agent)
 
     def condition_all(self, agents: Iterable[Registration], condition: Condition) -> None:
         """Note of several agents that those of them that take work take none any more: they are DRAINING or DOWN."""

@@ -122,7 +122,7 @@ class Replicas:
         """Enter an agent; of those with as much to do its turn is the last."""
         member.replicas = self
         if not member.takes_work:
-            self.inactive[member] = None
+            self._rest(member)
             return
         member.turn = next(turns)
         self._members[member] = 0
@@ -131,7 +131,7 @@ class Replicas:
             self._place(member)
         elif len(self._members) > FEW:
             self._order()
-        if self._by_load is not None or self._watchers:
+        if self._by_load is not None or self._watchers or member.listener is not None:
             member.mailbox.on_change = member.changed
         self._tell(member.session)
 
@@ -146,9 +146,12 @@ class Replicas:
     def deactivate(self, members: Collection[Registration]) -> None:
         """Note that agents take no work any more; who watches is not told, and finds out."""
         for member in members:
-            member.mailbox.on_change = None
             self._take(member)
-            self.inactive[member] = None
+            self._rest(member)
+
+    def _rest(self, member: Registration) -> None:
+        member.mailbox.on_change = None if member.listener is None else member.changed
+        self.inactive[member] = None
 
     def activate(self, member: Registration) -> None:
         """Note that an agent takes work again."""

@@ -53,7 +53,7 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
-_ONLY_TOLD: Final = frozenset({"dead_letter", "loop_blocked"})
+_ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
 
 

@@ -1,0 +1,112 @@
+"""The scale of an agent: how many instances it has, by how much waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from ether_actors.backoff import check_number
+from ether_broker.errors import InvalidSpec, UsageError
+
+if TYPE_CHECKING:
+    from ether_actors.agent.agent import Agent
+
+__all__ = ["Scale", "ScalePolicy", "check_scalable"]
+
+_MOST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The bounds within which the instances of an agent come and go with its queue.
+
+    Instances are added at once when more delegations wait or run than `per` for each of them. One is taken away when one fewer
+    would have been enough for `cooldown` seconds, and then the next after as long again.
+
+    Example:
+        with Runtime() as bus:
+            bus.start_many(Counter, scale=Scale(max=8, per=2))
+            assert [response.data for response in bus.map("text.count", [{"text": "two words"}] * 3)] == [2, 2, 2]
+
+    Raises:
+        InvalidSpec: a value is out of its range, or `min` is above `max`.
+    """
+
+    max: int
+    """Instances at most, up to 1,000."""
+    min: int = 1
+    """Instances at least, 1 or more: nobody can delegate to an agent that has none."""
+    per: int = 4
+    """Delegations that wait or run for each instance before there is another."""
+    cooldown: float = 30.0
+    """Seconds in which one instance fewer has to have been enough before one is taken away."""
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        low = " A delegation to an agent without an instance has no holder." if self.min == 0 else ""
+        check_number("Scale", "min", self.min, f"a whole number of instances, 1 or more.{low}", _is_positive)
+        wanted = f"a whole number of instances, 1 to {_MOST:,}"
+        check_number("Scale", "max", self.max, wanted, lambda value: _is_positive(value) and value <= _MOST)
+        check_number("Scale", "per", self.per, "a whole number of delegations, 1 or more", _is_positive)
+        check_number("Scale", "cooldown", self.cooldown, "seconds above 0", lambda value: 0 < value < inf)
+        if self.min > self.max:
+            raise InvalidSpec(f"Scale: min is {self.min} and max is {self.max}; give a min of {self.max} or less.")
+
+
+def _is_positive(value: float) -> bool:
+    return type(value) is int and value >= 1
+
+
+class ScalePolicy:
+    """The decision how many instances an agent should have. Sans-IO.
+
+    Args:
+        scale: its bounds.
+    """
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self._enough_since = inf
+        """Since when one instance fewer would have been enough."""
+
+    def decide(self, queue: int, instances: int, now: float) -> int:
+        """How many instances more there should be, or fewer if it is below 0.
+
+        Args:
+            queue: delegations that wait or run.
+            instances: that take work.
+            now: seconds, never less than in the last call.
+        """
+        scale = self._scale
+        wanted = min(scale.max, max(scale.min, -(-queue // scale.per)))
+        if wanted >= instances:
+            self._enough_since = inf
+            return wanted - instances
+        if instances > scale.max:
+            return scale.max - instances
+        self._enough_since = min(self._enough_since, now)
+        if now - self._enough_since < scale.cooldown:
+            return 0
+        self._enough_since = now
+        return -1
+
+
+def check_scalable(cls: type[Agent]) -> None:
+    """Check that any of several instances may do what an agent does.
+
+    Raises:
+        UsageError: it has a state, subscriptions or schedules, which each instance would have of its own.
+    """
+    found, fix = "", ""
+    if cls.state_model() is not None:
+        found = "has a state, and each instance would have one of its own"
+        fix = "keep it outside, or in an agent that does not scale and that the instances ask"
+    elif cls.event_handlers():
+        found = "subscribes to events, and each instance would be given all of them"
+        fix = "subscribe in an agent that does not scale and delegates to this one"
+    elif cls.schedules():
+        found = "has a schedule, and each instance would run it"
+        fix = "put it into an agent that does not scale and delegates to this one"
+    if found:
+        raise UsageError(f"{cls.__qualname__} cannot scale: it {found}. Leave `scale` out, or {fix}.")

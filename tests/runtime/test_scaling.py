@@ -1,0 +1,412 @@
+"""Agents that scale: instances come with what waits, go when one fewer was enough, and lose nothing by it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ether import (
+    Agent,
+    AgentCrash,
+    DuplicateAgent,
+    Runtime,
+    Scale,
+    Status,
+    Task,
+    UnknownAgent,
+    UsageError,
+    capability,
+)  # fmt: skip
+from ether.observers import Probe
+from ether.testing import TestRuntime
+from ether_actors.execution.cell import CellState
+from tests.support import wait_until
+
+PATIENCE = 20.0
+
+
+class Worker(Agent):
+    """Works for a while, and notes who does what."""
+
+    runs: Counter[int]
+    begun: list[str]
+    starts: list[float]
+    failing = 0
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+
+    def on_start(self) -> None:
+        Worker.starts.append(Worker.clock())
+        if Worker.failing:
+            Worker.failing -= 1
+            raise RuntimeError("no licence is left")
+
+    @capability("work.do")
+    async def do(self, n: int, seconds: float = 1.0) -> str:
+        Worker.runs[n] += 1
+        Worker.begun.append(str(self.agent_name))
+        await asyncio.sleep(seconds)
+        return str(self.agent_name)
+
+    @capability("work.crash")
+    def crash(self) -> None:
+        raise AgentCrash("on demand")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Worker.runs, Worker.begun, Worker.starts, Worker.failing = Counter(), [], [], 0
+
+
+@pytest.fixture
+def double() -> Iterator[TestRuntime]:
+    with TestRuntime(name="desk") as made:
+        yield made
+
+
+def instances(bus: Runtime) -> list[str]:
+    return sorted(agent["agent"] for agent in bus.agents() if agent["condition"] == "up")
+
+
+def changes(probe: Probe) -> list[tuple[int, int]]:
+    """How many instances there were, and how many then."""
+    events = [seen.event for seen in probe.events if seen.event["event"] == "agent_scaled"]
+    return [(event["before"], event["instances"]) for event in events]
+
+
+def ask(bus: Runtime, count: int, seconds: float = 1.0, **options: Any) -> list[Any]:
+    return [
+        bus.delegate("work.do", {"n": n, "seconds": seconds}, timeout=1_000.0, **options) for n in range(count)
+    ]  # fmt: skip
+
+
+def test_instances_come_with_what_waits_and_go_one_by_one_when_it_is_done(double: TestRuntime) -> None:
+    probe = double.observe(Probe())
+    refs = double.start_many(Worker, scale=Scale(max=4, per=2, cooldown=10.0))
+    assert [ref.name for ref in refs] == ["worker"]
+    handles = ask(double, 20)
+    double.advance(0.5)
+    assert instances(double) == ["worker", "worker-2", "worker-3", "worker-4"]
+
+    double.advance(5.0)
+    assert [handle.done for handle in handles] == [True] * 20
+    assert sorted(Worker.runs.values()) == [1] * 20
+    assert len(set(Worker.begun)) == 4, "what waited for the first was shared among all"
+    double.advance(7.0)
+    assert len(instances(double)) == 4
+    double.advance(60.0)
+
+    assert instances(double) == ["worker"]
+    assert changes(probe) == [(1, 4), (4, 3), (3, 2), (2, 1)]
+    said = [seen.event.get("why") for seen in probe.events]
+    assert "20 delegations wait or run, more than 2 for each of 1" in said
+    assert "0 delegations wait or run, and one fewer was enough for 10 s" in said
+
+
+def test_a_steady_load_has_a_steady_number_of_instances(double: TestRuntime) -> None:
+    probe = double.observe(Probe())
+    double.start_many(Worker, scale=Scale(max=8, per=2, cooldown=3.0))
+    running = ask(double, 6, seconds=4.0)
+    for _ in range(60):
+        double.advance(1.0)
+        running = [handle for handle in running if not handle.done]
+        running += ask(double, 6 - len(running), seconds=4.0)
+
+    assert changes(probe) == [(1, 3)]
+
+
+def test_there_is_no_instance_more_than_the_scale_has_while_some_go(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=3, per=1, cooldown=1.0))
+    long = ask(double, 3, seconds=100.0)
+    double.advance(1.0)
+    assert len(instances(double)) == 3
+    long[0].cancel()
+    double.advance(10.0)
+    assert len(instances(double)) == 2
+
+    more = ask(double, 9)
+    for _ in range(20):
+        double.advance(1.0)
+        assert len(double.agents()) <= 3
+    assert [handle.done for handle in more] == [True] * 9
+
+
+def test_an_instance_that_goes_ends_what_it_runs_and_hands_on_the_rest(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=2, per=4, cooldown=2.0))
+    first = ask(double, 5, seconds=3.0)
+    double.advance(1.0)
+    assert len(instances(double)) == 2
+    slow = [double.delegate("work.do", {"n": 100 + n, "seconds": 30.0}, timeout=900.0) for n in range(2)]
+    double.advance(12.0)
+    draining = [agent["agent"] for agent in double.agents() if agent["condition"] == "draining"]
+    assert len(draining) == 1, "both have work for a long time, and one of them takes nothing new"
+    late, before = ask(double, 20), len(Worker.begun)
+    for _ in range(5):
+        double.advance(1.0)
+        assert len(double.agents()) == 2, "one that drains counts"
+        assert len(Worker.begun) == before, "the one that stays is busy, and the other takes nothing new"
+    double.advance(100.0)
+
+    assert {handle.result(0).status for handle in (*first, *slow, *late)} == {Status.COMPLETED}
+    assert Worker.runs[100] == Worker.runs[101] == 1
+    assert instances(double) == ["worker"] or instances(double) == ["worker-2"]
+
+
+def test_what_names_an_instance_that_goes_is_refused_when_it_has_gone_and_may_be_asked_again(
+    double: TestRuntime,
+) -> None:
+    double.start_many(Worker, scale=Scale(max=2, per=4, cooldown=2.0))
+    busy = ask(double, 5, seconds=60.0)
+    double.advance(1.0)
+    named = {name: double.delegate("work.do", {"n": 9}, to=name, timeout=500.0) for name in instances(double)}
+    for handle in busy:
+        if not Worker.runs[busy.index(handle)]:
+            handle.cancel()
+    double.advance(5.0)
+    [gone] = set(named) - set(instances(double))
+    [stays] = instances(double)
+    double.advance(70.0)
+
+    refused = named[gone].result(0)
+    assert refused.status is Status.REJECTED_CAPABILITY
+    assert refused.error.retryable
+    assert refused.alternative_agent == stays == named[stays].result(0).data
+    assert Counter(handle.result(0).status for handle in busy)[Status.COMPLETED] == 2
+
+
+def test_an_instance_that_is_taken_away_while_it_is_restarted_does_not_come_back(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=3, per=1, cooldown=1.0))
+    handles = ask(double, 3)
+    double.advance(0.5)
+    assert len(instances(double)) == 3
+    for name in instances(double):
+        double.delegate("work.crash", to=name, timeout=100.0)
+    double.advance(60.0)
+
+    assert len(instances(double)) == 1
+    assert all(handle.done for handle in handles)
+
+
+def test_the_name_of_an_instance_that_went_is_as_good_as_new(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=2, per=1, cooldown=1.0))
+    for _ in range(3):
+        handles = ask(double, 4)
+        double.advance(20.0)
+        assert [handle.result(0).status for handle in handles] == [Status.COMPLETED] * 4
+        assert instances(double) == ["worker"]
+
+
+def test_an_agent_that_left_does_not_bar_its_name_by_a_late_drain(double: TestRuntime) -> None:
+    double.start(Worker)
+    host = double.node.agent_host
+    cell = host.cell("worker")
+    double.stop("worker")
+    host.begin_leaving([cell])
+    double.start(Worker)
+    host.begin_leaving([cell])
+    handles = ask(double, 1)
+    double.advance(2.0)
+
+    assert handles[0].result(0).unwrap().data == "worker"
+
+
+@pytest.mark.filterwarnings("ignore:.*did not start or gave up:RuntimeWarning")
+def test_instances_that_do_not_start_are_tried_with_growing_pauses_and_what_waits_is_done(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=2, per=1, cooldown=5.0))
+    Worker.clock, Worker.failing = double.clock.monotonic, 5
+    handles = ask(double, 60)
+    double.advance(70.0)
+
+    gaps = [round(later - at) for at, later in itertools.pairwise(Worker.starts[1:])]
+    assert gaps == [1, 2, 4, 8, 16]
+    assert [handle.result(0).status for handle in handles] == [Status.COMPLETED] * 60
+    assert sorted(Worker.runs.values()) == [1] * 60
+
+
+@pytest.mark.filterwarnings("ignore:.*gave up:RuntimeWarning")
+def test_an_instance_that_gave_up_is_replaced_when_there_are_too_few(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=2, min=1))
+    for _ in range(100):
+        if not instances(double):
+            break
+        double.delegate("work.crash", timeout=100.0)
+        double.advance(0.4)
+    double.advance(70.0)
+
+    assert len(instances(double)) == 1
+
+
+def test_an_instance_that_is_stopped_by_hand_is_replaced_when_there_are_too_few(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=4, min=2))
+    double.stop("worker")
+    double.advance(1.0)
+
+    assert instances(double) == ["worker", "worker-2"]
+
+
+def test_nothing_is_decided_by_the_word_of_a_broker_that_is_gone(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=4, per=1))
+    node, now = double.node, double.clock.monotonic()
+    node.agent_host.cell("worker").queued = 50
+    heard, node._session_state.heard = node._session_state.heard, now - 1_000.0
+    node.scaling.ticked(now)
+    double.run()
+    assert len(Worker.starts) == 1
+
+    node._session_state.heard = heard
+    node.scaling.ticked(now)
+    double.run()
+    assert len(Worker.starts) == 4
+
+
+def test_names_that_are_taken_are_passed_over(double: TestRuntime) -> None:
+    double.start(Worker)
+    with double.join("other") as other:
+        other.start(Worker, name="worker-3")
+        double.start_many(Worker, scale=Scale(max=3, per=1))
+        handles = ask(double, 30)
+        double.advance(3.0)
+
+        assert instances(double) == ["worker", "worker-2", "worker-3", "worker-4", "worker-5"]
+        double.advance(30.0)
+        assert {handle.result(0).status for handle in handles} == {Status.COMPLETED}
+
+
+def test_all_instances_are_stopped_together(double: TestRuntime) -> None:
+    double.start_many(Worker, name="crew", scale=Scale(max=3, per=1))
+    handles = ask(double, 3)
+    double.advance(0.5)
+    with pytest.raises(DuplicateAgent, match="'crew' scales on this node already: give another name, or stop it"):
+        double.start_many(Worker, name="crew", scale=Scale(max=3))
+    with pytest.raises(UnknownAgent, match=r"No agent 'crw' scales on this node\. Did you mean 'crew'\?"):
+        double.stop_many("crw")
+    double.stop_many("crew", 0.0)
+    double.advance(30.0)
+
+    assert instances(double) == []
+    assert all(handle.done for handle in handles)
+    double.start_many(Worker, name="crew", scale=Scale(max=3))
+    assert instances(double) == ["crew"]
+
+
+class Total(BaseModel):
+    done: int = 0
+
+
+class Keeping(Agent):
+    state: Total
+
+    @capability("keep.it")
+    def keep(self) -> int:
+        return self.state.done
+
+
+def test_what_cannot_scale_leaves_nothing_behind(double: TestRuntime) -> None:
+    for make in (Keeping, partial(Keeping)):
+        with pytest.raises(UsageError, match="Keeping cannot scale: it has a state"):
+            double.start_many(make, scale=Scale(max=2))
+    with pytest.raises(UsageError, match=r"start_many takes how many, .* or scale=Scale\(max=8\): one of the two"):
+        double.start_many(Worker)
+    with pytest.raises(UsageError, match="only one of the two"):
+        double.start_many(Worker, 2, scale=Scale(max=2))
+    with pytest.raises(UsageError, match=r"start_many: scale is 2; give a Scale, as in Scale\(max=8\)"):
+        double.start_many(Worker, scale=2)  # type: ignore[arg-type]
+    Worker.failing = 1
+    with pytest.raises(RuntimeError, match="no licence"):
+        double.start_many(Worker, scale=Scale(max=2))
+
+    assert instances(double) == []
+    double.start_many(Worker, scale=Scale(max=2))
+    assert instances(double) == ["worker"]
+
+
+class Slow(Agent):
+    """Works until it is let go, in a thread; the starts after the first wait too."""
+
+    go_on: threading.Event
+    starting: threading.Event
+    stopped: list[str]
+    starts = 0
+    waits_at_start = False
+
+    def on_start(self) -> None:
+        Slow.starts += 1
+        if Slow.waits_at_start and Slow.starts > 1:
+            Slow.starting.set()
+            assert Slow.go_on.wait(PATIENCE)
+
+    def on_stop(self) -> None:
+        Slow.stopped.append(str(self.agent_name))
+
+    @capability("slow.do")
+    def do(self, task: Task) -> str:
+        while not Slow.go_on.wait(0.01) and not task.cancelled:
+            pass
+        return str(self.agent_name)
+
+
+@pytest.fixture(params=["embedded", "joined"])
+def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
+    Slow.go_on, Slow.starting, Slow.stopped, Slow.starts = threading.Event(), threading.Event(), [], 0
+    Slow.waits_at_start = False
+    if request.param == "embedded":
+        with Runtime(name="desk", threads=8) as made:
+            yield made
+    else:
+        url = f"ipc://{tmp_path}/bus.sock"
+        with Runtime(bind=url, name="host"), Runtime.connect(url, name="desk", threads=8) as made:
+            yield made
+
+
+def test_on_a_bus_with_threads_they_come_and_go_and_each_delegation_is_done_once(bus: Runtime) -> None:
+    bus.start_many(Slow, scale=Scale(max=4, per=2, cooldown=0.3))
+    handles = [bus.delegate("slow.do", timeout=60) for _ in range(12)]
+    wait_until(lambda: len(instances(bus)) == 4)
+    Slow.go_on.set()
+    done = [handle.result(PATIENCE).unwrap().data for handle in handles]
+    wait_until(lambda: instances(bus) == ["slow"])
+
+    assert len(done) == 12
+    assert len(set(done)) == 4
+    wait_until(lambda: len(Slow.stopped) == 3)
+
+
+def test_a_bus_that_closes_while_an_instance_starts_leaves_none(bus: Runtime) -> None:
+    Slow.waits_at_start = True
+    bus.start_many(Slow, scale=Scale(max=2, per=1))
+    handles = [bus.delegate("slow.do", timeout=60) for _ in range(4)]
+    assert Slow.starting.wait(PATIENCE)
+    node = bus.node
+    closing = threading.Thread(target=bus.close, args=(0.1,))
+    closing.start()
+    wait_until(lambda: node._session_state.is_draining)
+    Slow.go_on.set()
+    closing.join(PATIENCE)
+
+    assert not closing.is_alive()
+    assert all(handle.done for handle in handles)
+    wait_until(lambda: {cell.state for cell in node.agent_host.cells} <= {CellState.STOPPED})
+
+
+def test_scaling_that_is_ended_while_an_instance_starts_ends_that_too(bus: Runtime) -> None:
+    Slow.waits_at_start = True
+    bus.start_many(Slow, scale=Scale(max=2, per=1))
+    handles = [bus.delegate("slow.do", timeout=60) for _ in range(4)]
+    assert Slow.starting.wait(PATIENCE)
+    stopping = threading.Thread(target=bus.stop_many, args=("slow", 0.2))
+    stopping.start()
+    stopping.join(PATIENCE)
+    Slow.go_on.set()
+
+    wait_until(lambda: sorted(Slow.stopped) == ["slow", "slow-2"])
+    assert [handle.result(PATIENCE) for handle in handles]
+    assert instances(bus) == []
