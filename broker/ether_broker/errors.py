@@ -318,14 +318,19 @@ class ArtifactMismatch(EtherError):
     Attributes:
         path: the artifact's.
         expected: the sealed SHA-256 in hex; None when there is none.
-        found: that of the file; None when it could not be read.
+        found: that of the file; None when it was not read to its end.
+        found_size: bytes of the file; None when there is none that can be read.
     """
 
-    def __init__(self, message: str, path: str = "", expected: str | None = None, found: str | None = None) -> None:
+    def __init__(
+        self, message: str, path: str = "", expected: str | None = None, found: str | None = None,
+        found_size: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(message)
         self.path = path
         self.expected = expected
         self.found = found
+        self.found_size = found_size
 
 
 class BudgetExceeded(EtherError):

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Final
 
 import pytest
@@ -19,7 +20,9 @@ from ether import (
     AgentCrash,
     ChildSpec,
     Cluster,
+    Delegation,
     DuplicateAgent,
+    ErrorInfo,
     InvalidManifest,
     InvalidState,
     Rejected,
@@ -34,10 +37,12 @@ from ether import (
 from ether.cluster import AgentSpec, NodeSpec, node_main
 from ether.observers import Probe
 from ether.testing import TestRuntime
+from ether_actors.execution import cell as cell_module
 from ether_actors.supervisor.state import agent_states
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Kind, pack_envelope
 from ether_broker.wire.saved_state import BroughtState, join_state, split_state
 from tests.support import wait_until
@@ -484,9 +489,19 @@ class Within(BaseModel):
     parts: list[Private | None] = []
 
 
+@dataclasses.dataclass
+class Part:
+    hidden: list[Excluded] = dataclasses.field(default_factory=list)
+    again: Part | None = None
+
+
+class Parts(BaseModel):
+    part: Part = Part()
+
+
 @pytest.mark.parametrize(
     ("model", "what"),
-    [(Private, "Private._own"), (Excluded, "Excluded.hidden"), (Within, "Private._own")],
+    [(Parts, "Excluded.hidden"), (Private, "Private._own"), (Excluded, "Excluded.hidden"), (Within, "Private._own")],
 )
 def test_a_model_with_something_that_is_not_saved_is_refused(model: type[BaseModel], what: str) -> None:
     with pytest.raises(InvalidManifest, match=f"{what} is not saved, nor undone"):
@@ -674,6 +689,55 @@ def test_a_node_gives_it_no_other_name_than_that_of_its_state(tmp_path: Path, mo
         assert node_main._start_under_free_names(new, spec) == ("tally",)
         stopping.join()
         assert get(new)["total"] == 5
+
+
+@pytest.mark.parametrize("code", ["broker_lost", "journal_unavailable"])
+def test_a_start_asks_again_for_what_the_bus_cannot_tell_now(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    with Runtime() as bus:
+        responder = bus.node.agent_host._responder
+        refusals = [
+            Response(request_id="1", status=Status.FAILED_EXECUTION, error=ErrorInfo(code=code, message="wait"))
+        ] * 2
+        send = responder.send
+
+        def ask(delegation: Delegation) -> Any:
+            if refusals:
+                return SimpleNamespace(answer=lambda _timeout: refusals.pop())
+            return send(delegation)
+
+        monkeypatch.setattr(responder, "send", ask)
+        bus.start(Tally)
+        assert refusals == []
+        assert add(bus, 1).data == 1
+
+
+def test_what_is_taken_as_the_agent_crashes_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crash is another thread's, between the taking of the work and its beginning; the next instance is there already."""
+    with Runtime() as bus:
+        bus.start(Tally)
+        cell = bus.node.agent_host.cell("tally")
+        before = cell.keeper
+        crashing = threading.Thread(target=lambda: bus.node._crashed(cell, AgentCrash("elsewhere")))
+
+        def crash_first(*args: Any) -> Any:
+            if crashing.ident is None:
+                crashing.start()
+            wait_until(lambda: cell.keeper is not before, what="the next instance has read its state")
+            return plain_params(*args)
+
+        def hold(agent: Tally) -> None:
+            wait_until(failed.is_set)
+
+        failed = threading.Event()
+        monkeypatch.setattr(Tally, "on_start", hold)
+        monkeypatch.setattr(cell_module, "plain_params", crash_first)
+        handle = bus.delegate("tally.add", {"n": 1_000})
+        handle.add_done_callback(lambda _handle: failed.set())
+        outcome = handle.result(PATIENCE)
+        failed.set()
+
+        assert outcome.error.code == "agent_crashed"
+        assert add(bus, 1).data == 1
 
 
 def test_an_answer_brings_it_in_front_of_its_body() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
@@ -29,9 +30,10 @@ from ether import (
     capability,
 )
 from ether.cluster import AgentSpec
-from ether.node import artifact_fetcher
+from ether.node import artifact_server
 from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.artifact_server import ArtifactServer
+from ether.node.transfer_places import MOST_OF_NODE, TransferPlaces
 from ether_broker.envelope import artifact as artifact_module
 from ether_broker.envelope.views.agent_io import AgentInput
 from ether_broker.timing import Timing
@@ -89,17 +91,17 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(path: Path) -> Any:
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
-    offered = artifact_module._open
-    of = Artifact.of
+    opened, sealed = artifact_module._open, artifact_module.seal
 
-    def seal(path: str | os.PathLike[str]) -> Artifact:
-        monkeypatch.setattr(artifact_module, "_open", offered)
+    def seal(path: str | os.PathLike[str]) -> Any:
+        monkeypatch.setattr(artifact_module, "_open", opened)
         try:
-            return of(path)
+            return sealed(path)
         finally:
             monkeypatch.setattr(artifact_module, "_open", absent)
 
-    monkeypatch.setattr(Artifact, "of", staticmethod(seal))
+    for module in (artifact_module, artifact_server):
+        monkeypatch.setattr(module, "seal", seal)
     monkeypatch.setattr(artifact_module, "_open", absent)
 
 
@@ -383,18 +385,148 @@ def test_many_at_once_wait_for_each_other(bus: Runtime, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_who_waits_for_a_place_has_its_patience_too(
+def test_who_waits_for_a_place_has_its_patience_too(bus: Runtime, tmp_path: Path) -> None:
+    artifact = make(bus, tmp_path)
+    assert artifact.source is not None
+    places: list[TransferPlaces] = [fetcher._places for fetcher in artifact_module.FETCHERS]  # type: ignore[attr-defined]
+    for place in places:
+        assert [place.take(artifact.source.node, 1.0) for _ in range(MOST_OF_NODE)] == [True] * MOST_OF_NODE
+
+    with pytest.raises(ArtifactUnavailable, match=r"2 at a time of one node and 8 in all, and no byte"):
+        artifact.read(patience=0.05)
+    for place in places:
+        place.give_back(artifact.source.node)
+    assert artifact.read() == CONTENT
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_node_that_stands_still_holds_nobody_up_who_fetches_from_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    serve = ArtifactServer.serve
+    monkeypatch.setattr(
+        ArtifactServer, "serve", lambda self, *args: None if self._name == "still" else serve(self, *args)
+    )
+    with Runtime(bind="tcp://127.0.0.1:*") as broker, Runtime.connect(broker.url, name="still") as still:
+        (tmp_path / "report").write_bytes(CONTENT)
+        artifact, silent = broker.artifact(tmp_path / "report"), still.artifact(tmp_path / "report")
+        ended: list[BaseException] = []
+
+        def read() -> None:
+            with pytest.raises(ArtifactUnavailable) as caught:
+                silent.read(patience=1.0)
+            ended.append(caught.value)
+
+        readers = [threading.Thread(target=read) for _ in range(20)]
+        for reader in readers:
+            reader.start()
+        assert artifact.read(patience=30.0) == CONTENT
+        assert not ended
+        for reader in readers:
+            reader.join(30.0)
+        assert len(ended) == 20
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_node_with_much_to_send_reads_no_more_of_it(
     bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     artifact = make(bus, tmp_path)
-    places = [fetcher._places for fetcher in artifact_module.FETCHERS]  # type: ignore[attr-defined]
-    taken = [(place, place.get()) for place in places for _ in range(artifact_fetcher._TRANSFERS)]
+    monkeypatch.setattr(artifact_server, "_MOST_KEPT", -1)
+    with pytest.raises(ArtifactUnavailable, match=r"No byte of .* came for 0\.3 s"):
+        artifact.read(patience=0.3)
+    monkeypatch.undo()
 
-    with pytest.raises(ArtifactUnavailable, match=r"8 artifacts are fetched by this process already"):
-        artifact.read(patience=0.05)
-    for place, token in taken:
-        place.put(token)
-    assert artifact.read() == CONTENT
+
+def test_a_file_that_is_not_as_large_as_was_sealed_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr(artifact_module, "_digest", lambda *_: pytest.fail("it is read"))
+
+    for take in (Artifact.verify, Artifact.read, Artifact.open):
+        with pytest.raises(ArtifactMismatch, match="is not what was sealed") as caught:
+            take(Artifact(path=str(large), sha256="0" * 64, size=8))
+        assert caught.value.found_size == 1 << 40
+
+
+def test_a_file_whose_size_was_not_sealed_is_read_as_far_as_may_be_fetched(tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    file.write_bytes(CONTENT)
+    artifact = Artifact.of(file).model_copy(update={"size": None})
+
+    assert artifact.read() == artifact.read(max_bytes=len(CONTENT)) == CONTENT
+    with pytest.raises(ArtifactMismatch) as caught:
+        artifact.read(max_bytes=100)
+    assert caught.value.found_size == 101
+
+
+def test_an_error_tells_nothing_of_a_file_that_was_not_sealed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"1234")
+    artifact = Artifact(path=str(tmp_path / "secret"), sha256="0" * 64, size=4)
+    with pytest.raises(ArtifactMismatch) as caught:
+        artifact.read()
+
+    assert hashlib.sha256(b"1234").hexdigest() not in str(caught.value)
+
+
+def test_a_file_that_is_written_while_it_is_sealed_is_not_offered(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    file = tmp_path / "report"
+    file.write_bytes(CONTENT)
+    digest = artifact_module._digest
+
+    def write_meanwhile(*args: Any) -> Any:
+        found = digest(*args)
+        os.utime(file, ns=(0, 0))
+        return found
+
+    monkeypatch.setattr(artifact_module, "_digest", write_meanwhile)
+    with pytest.raises(OSError, match="was written while it was sealed"):
+        bus.artifact(file)
+
+
+def test_what_cannot_be_read_to_its_end_is_no_error_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    memory = Artifact(path="/proc/self/mem", sha256="0" * 64)  # which cannot be read from its beginning
+    for take in (memory.verify, memory.read, memory.open, lambda: memory.copy_to(tmp_path / "copy")):
+        with pytest.raises(ArtifactMismatch, match="cannot be read here"):
+            take()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_without_a_folder_for_temporary_files_it_cannot_be_kept(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    artifact = make(bus, tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(ArtifactUnavailable, match="cannot be kept here"):
+        artifact.open()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_other_bytes_of_one_bus_do_not_hide_those_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = ArtifactServer._read
+    with (
+        Runtime(bind="tcp://127.0.0.1:*") as wrong,
+        Runtime.connect(wrong.url, name="desk"),
+        Runtime(bind="tcp://127.0.0.1:*") as broker,
+        Runtime.connect(broker.url, name="desk") as desk,
+    ):
+        desk.start(Scribe)
+        artifact = make(broker, tmp_path)
+        monkeypatch.setattr(
+            ArtifactServer,
+            "_read",
+            lambda self, wanted: read(self, wanted) if self is desk._node.artifacts else bytes(wanted.length),
+        )
+        assert artifact.read() == CONTENT
+        with artifact.open() as file:
+            assert file.read() == CONTENT
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -98,6 +98,13 @@ def _has_model(hint: Any) -> bool:
 
 def _unsaved(hint: Any, seen: set[Any]) -> str | None:
     """The first private attribute or excluded field of the models that an annotation names."""
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and hint not in seen:
+        seen.add(hint)
+        try:
+            parts = list(typing.get_type_hints(hint).values())
+        except NameError:  # a class of a function, which pydantic looks up otherwise
+            parts = []
+        return next(filter(None, (_unsaved(part, seen) for part in parts)), None)
     if not isinstance(hint, type) or not issubclass(hint, BaseModel):
         return next(filter(None, (_unsaved(part, seen) for part in typing.get_args(hint))), None)
     if hint in seen:

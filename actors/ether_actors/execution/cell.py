@@ -438,7 +438,10 @@ class Cell:
             agent, keeper = self.agent, self.keeper
             if keeper is not None:
                 agent, work.keeper = keeper.agent, keeper
-                work.is_orphaned = self.state is not CellState.RUNNING  # it crashed before it could know of this work
+                if self.state is not CellState.RUNNING:  # it crashed before it could know of this work
+                    message = f"{self.name} crashed or was stopped before it began this."
+                    self._finish(work, self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message))
+                    return True
             arguments = context.run(handler.arguments, params)
             if keeper is not None:
                 self._begin_state(keeper)

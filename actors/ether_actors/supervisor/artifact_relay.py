@@ -1,20 +1,22 @@
 """The relay of artifacts' bytes between nodes: FETCH to the node that has them, CHUNK to the one that asked. Sans-IO.
 
-    node ── FETCH ──► fetch ──► the target's node          at most 32 of a node are without an answer
-    node ◄── CHUNK ── chunk ◄── the target's node
+    node ── FETCH ──► fetch ──► waits ──► the target's node    of a node 32 are without an answer, and 32 at the node it asks
+    node ◄── CHUNK ── chunk ◄──────────── the target's node
 
-The broker keeps who asked whom and no bytes but those under way. They are no messages of agents: neither the journal nor an
-observer gets them. Whose file may be read is said by the key that the file's own node made; see docs/protocol.md, Artifacts.
+What waits for a node is passed on in turn for each node that asks. The broker keeps no bytes but those under way. They are no
+messages of agents: neither the journal nor an observer gets them. Whose file may be read is said by the key that the file's own
+node made; see docs/protocol.md, Artifacts.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import ArtifactUnavailable, EtherError, InvalidEnvelope, TooMuch
-from ether_broker.transport.session import Session
+from ether_broker.transport.session import Fetch, Session
 from ether_broker.wire.chunk import MOST_CHUNK, MOST_FETCH, MOST_OPEN
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
@@ -38,7 +40,7 @@ class ArtifactRelay:
         """
         request_id = header.request_id
         if len(envelope) == header.body:
-            self._forget(session, request_id)
+            self._take_back(session, request_id)
             return
         if len(envelope) - header.body > MOST_FETCH:
             raise TooMuch(f"FETCH has {len(envelope) - header.body:,} bytes, and {MOST_FETCH:,} is the most.")
@@ -52,34 +54,60 @@ class ArtifactRelay:
             return
         if request_id in session.fetches or request_id in server.serves:
             raise InvalidEnvelope("A FETCH with this request id waits already.")
-        session.fetches[request_id] = server
-        server.serves[request_id] = session
-        self._table.send_aside(server, envelope)
+        fetch = session.fetches[request_id] = Fetch(request_id, session, server)
+        server.fetched.setdefault(session, deque()).append((fetch, envelope))
+        self._pass_on(server)
 
     def chunk(self, session: Session, header: Header, envelope: bytes) -> None:
         """Pass a CHUNK on to the node that asked; what nobody asked, or not any more, is dropped."""
-        asking = session.serves.get(header.request_id)
-        if asking is None:
+        fetch = session.serves.pop(header.request_id, None)
+        if fetch is None:
             return
-        self._forget(asking, header.request_id)
-        if len(envelope) - header.body > MOST_CHUNK:
-            self._refuse(asking, header.request_id, TooMuch(_TOO_LARGE))
-        else:
-            self._table.send_aside(asking, envelope)
+        if fetch.asking is not None:
+            del fetch.asking.fetches[fetch.request_id]
+            if len(envelope) - header.body > MOST_CHUNK:
+                self._refuse(fetch.asking, fetch.request_id, TooMuch(_TOO_LARGE))
+            else:
+                self._table.send_aside(fetch.asking, envelope)
+        self._pass_on(session)
 
     def lost(self, session: Session) -> None:
         """Tell those that wait for a node that is gone, and forget what it waited for."""
-        gone = ArtifactUnavailable(f"The node {session.node!r}, which offered the artifact, is gone from the bus.")
-        for request_id, asking in list(session.serves.items()):
-            self._forget(asking, request_id)
-            self._refuse(asking, request_id, gone)
         for request_id in list(session.fetches):
-            self._forget(session, request_id)
+            self._take_back(session, request_id)
+        gone = ArtifactUnavailable(f"The node {session.node!r}, which offered the artifact, is gone from the bus.")
+        waiting = [fetch for fetches in session.fetched.values() for fetch, _ in fetches]
+        for fetch in (*session.serves.values(), *waiting):
+            if fetch.asking is not None:
+                del fetch.asking.fetches[fetch.request_id]
+                self._refuse(fetch.asking, fetch.request_id, gone)
+        session.serves.clear()
+        session.fetched.clear()
 
-    def _forget(self, asking: Session, request_id: bytes) -> None:
-        server = asking.fetches.pop(request_id, None)
-        if server is not None:
-            server.serves.pop(request_id, None)
+    def _take_back(self, asking: Session, request_id: bytes) -> None:
+        """Forget what a node asked; the node that it was passed on to has no room for another until it has answered it."""
+        fetch = asking.fetches.pop(request_id, None)
+        if fetch is None:
+            return
+        fetch.asking = None
+        waiting = fetch.server.fetched.get(asking)
+        if waiting is not None and request_id not in fetch.server.serves:
+            left = deque(item for item in waiting if item[0] is not fetch)
+            if left:
+                fetch.server.fetched[asking] = left
+            else:
+                del fetch.server.fetched[asking]
+
+    def _pass_on(self, server: Session) -> None:
+        """Give a node what waits for it, as far as it has room: one of each node that asks, and again."""
+        while server.fetched and len(server.serves) < MOST_OPEN:
+            asking = next(iter(server.fetched))
+            waiting = server.fetched.pop(asking)
+            fetch, envelope = waiting.popleft()
+            if waiting:
+                server.fetched[asking] = waiting  # behind the others
+            server.serves[fetch.request_id] = fetch
+            self._table.send_aside(server, envelope)
 
     def _refuse(self, asking: Session, request_id: bytes, error: EtherError) -> None:
         body = pack({"code": error.code, "message": str(error)})

@@ -36,7 +36,7 @@ class Owner(Protocol):
     def ask_bus(self, capability: str, params: dict[str, Any], timeout: float | None) -> Handle:
         """Delegate to the bus itself."""
 
-    def sign(self, artifact: Artifact) -> Artifact:
+    def sign(self, artifact: Artifact, found: os.stat_result) -> Artifact:
         """Let others fetch a file that is sealed."""
 
 
@@ -121,8 +121,9 @@ class Lease:
             raise self._lost()
         assert self._file is not None
         body = data.encode() if isinstance(data, str) else bytes(data)
-        self._file.replace(body)
-        return self._owner.sign(Artifact(path=str(path), sha256=hashlib.sha256(body).hexdigest(), size=len(body)))
+        written = self._file.replace(body)
+        artifact = Artifact(path=str(path), sha256=hashlib.sha256(body).hexdigest(), size=len(body))
+        return self._owner.sign(artifact, written)
 
     def check(self) -> None:
         """Ask the supervisor whether the lease is held; in an `async def`, `await lease.check_async()`.

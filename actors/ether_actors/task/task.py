@@ -63,8 +63,8 @@ class TaskServices(Protocol):
     def offer(self, path: str | os.PathLike[str]) -> Artifact:
         """Seal a file of this machine, and let others fetch it."""
 
-    def sign(self, artifact: Artifact) -> Artifact:
-        """Let others fetch a file that is sealed."""
+    def sign(self, artifact: Artifact, found: os.stat_result) -> Artifact:
+        """Let others fetch a file that is sealed, and was this one then."""
 
     def monotonic(self) -> float:
         """The node's clock in seconds."""
@@ -399,9 +399,9 @@ class Task:
         services = self._open_services("artifact")
         return Artifact.of(os.path.realpath(path)) if services is None else services.offer(path)
 
-    def sign(self, artifact: Artifact) -> Artifact:
+    def sign(self, artifact: Artifact, found: os.stat_result) -> Artifact:
         """Let others fetch a file of this machine that is sealed, as `artifact`."""
-        return artifact if self._services is None else self._services.sign(artifact)
+        return artifact if self._services is None else self._services.sign(artifact, found)
 
     def ask_bus(self, capability: str, params: dict[str, Any], timeout: float | None) -> Handle:
         """Delegate to the bus itself for this task: costs nothing of its budget.

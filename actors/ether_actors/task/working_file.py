@@ -70,14 +70,19 @@ class WorkingFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self._guarded(self._clear)
 
-    def replace(self, data: bytes) -> None:
-        """Write the whole file: a reader sees the old one or the new one, also after a crash. Errors as `enter`."""
+    def replace(self, data: bytes) -> os.stat_result:
+        """Write the whole file: a reader sees the old one or the new one, also after a crash. Errors as `enter`.
+
+        Returns:
+            Which file it is now.
+        """
         part = self.path.with_name(f"{self._stem}{self._token}-{os.urandom(4).hex()}.part")
         try:
-            self._write(part, data)
+            written = self._write(part, data)
             self._patiently(lambda: self._guarded(lambda: part.replace(self.path)))
         finally:
             part.unlink(missing_ok=True)
+        return written
 
     def _clear(self) -> None:
         """Remove what writers with older leases left when they were killed; it can replace nothing any more."""
@@ -87,13 +92,14 @@ class WorkingFile:
             if name.startswith(before) and name.endswith(".part") and token.isdecimal() and int(token) < self._token:
                 self.path.with_name(name).unlink(missing_ok=True)
 
-    def _write(self, part: Path, data: bytes) -> None:
+    def _write(self, part: Path, data: bytes) -> os.stat_result:
         with part.open("xb") as file:
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(self.path.stat().st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+            return os.fstat(file.fileno())
 
     def _patiently(self, attempt: Callable[[], bool]) -> None:
         limit = time.monotonic() + PATIENCE

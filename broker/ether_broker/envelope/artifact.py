@@ -15,14 +15,13 @@ from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Protocol, Self
-from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 
-__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "Fetcher", "NodeAbsent"]
+__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "Fetcher", "NodeAbsent", "seal"]
 
 _CHUNK: Final = 1 << 20
 MOST_FETCHED: Final = 4 << 30
@@ -50,13 +49,16 @@ class ArtifactSource(Model):
 
     node: AgentName
     file: str
-    """What tells the file from any other that has its path later, as its node's system has it."""
+    """What tells the file from one that has its path later: device, inode, size and time of the last change."""
     key: str
     """Of path, digest, size and `file`, in hex."""
 
 
 class Fetcher(Protocol):
     """The interface of a node of this process, which can ask others for the bytes of artifacts."""
+
+    def check_may_wait(self) -> None:
+        """Raise UsageError if the calling thread must not wait."""
 
     def fetch(self, artifact: Artifact, write: Callable[[bytes], object], patience: float) -> None:
         """Give all bytes of an artifact to `write`, in order; nobody has compared them with its digest.
@@ -65,7 +67,6 @@ class Fetcher(Protocol):
             ArtifactMismatch: its node has another file by now.
             ArtifactUnavailable: its node does not give them, or nothing came for `patience` seconds.
             NodeAbsent: its node is not on this bus, or not now; nothing was written.
-            UsageError: this thread must not wait.
         """
 
     def pause(self, seconds: float) -> None:
@@ -78,7 +79,7 @@ class NodeAbsent(ArtifactUnavailable):
     code = ArtifactUnavailable.code
 
 
-FETCHERS: Final[WeakKeyDictionary[Fetcher, None]] = WeakKeyDictionary()
+FETCHERS: Final[dict[Fetcher, None]] = {}
 """The open nodes of this process."""
 
 
@@ -107,11 +108,10 @@ class Artifact(Model):
         """Seal a file as it is now.
 
         Raises:
-            OSError: it cannot be read, or is no regular file.
+            OSError: it cannot be read, is no regular file, or was written meanwhile.
         """
-        with _open(Path(path)) as file:
-            digest, size = _digest(file)
-        return cls(path=os.fspath(path), sha256=digest, size=size)
+        digest, found = seal(path)
+        return cls(path=os.fspath(path), sha256=digest, size=found.st_size)
 
     def sealed(self) -> Self:
         """Itself if it has a digest, else with that of the file; as it is where there is no such file on this machine."""
@@ -132,8 +132,9 @@ class Artifact(Model):
 
         Args:
             root: as `verify`.
-            max_bytes: bytes that are fetched at most; the file of this machine may have any size.
-            patience: seconds that may pass without a byte while it is fetched.
+            max_bytes: bytes that are fetched at most. The file of this machine may have as many as were sealed, and these where
+                the artifact does not say how many those were.
+            patience: seconds that may pass without a byte while it is fetched; of a process on several buses, on each.
 
         Raises:
             ArtifactMismatch: it was changed, is not there or was never sealed, and nobody offers it to other machines; or the
@@ -144,30 +145,28 @@ class Artifact(Model):
             UsageError: this thread runs an event loop, or a callback of a handle.
         """
         try:
-            return self._open_checked(root)
+            return self._open_checked(root, max_bytes)
         except ArtifactMismatch as error:
             return self._fetch_copy(error, max_bytes, patience)
 
     def _fetch_copy(self, here: ArtifactMismatch, max_bytes: int, patience: float) -> BinaryIO:
         import tempfile
 
-        copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
-        try:
-            self._fetch(copy.write, here, max_bytes, patience)
-            copy.seek(0)
-        except OSError as error:
-            with contextlib.suppress(OSError):  # which writes what is left in its buffer
-                copy.close()
-            raise ArtifactUnavailable(f"{self.path} cannot be kept here: {error.strerror or error}.") from error
-        except BaseException:
-            copy.close()
-            raise
-        return copy
+        with contextlib.ExitStack() as stack:
+            try:
+                copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+                stack.callback(_close, copy)
+                self._fetch(copy.write, lambda: copy.truncate(copy.seek(0)), here, max_bytes, patience)
+                copy.seek(0)
+            except OSError as error:
+                raise ArtifactUnavailable(f"{self.path} cannot be kept here: {error.strerror or error}.") from error
+            stack.pop_all()
+            return copy
 
-    def _open_checked(self, root: str | os.PathLike[str]) -> BinaryIO:
+    def _open_checked(self, root: str | os.PathLike[str], max_bytes: int) -> BinaryIO:
         file = self._open_here(root)
         try:
-            self._compare(*_digest(file))
+            self._compare_file(file, lambda _data: None, max_bytes)
             file.seek(0)
         except BaseException:
             file.close()
@@ -230,18 +229,20 @@ class Artifact(Model):
         """Write all of its bytes, from here or from its node; those written since the last `reset` are what was sealed."""
         try:
             with self._open_here(root) as file:
-                self._compare(*_digest(file, write))
+                self._compare_file(file, write, max_bytes)
         except ArtifactMismatch as error:
             reset()
-            self._fetch(write, error, max_bytes, patience)
+            self._fetch(write, reset, error, max_bytes, patience)
 
     def _fetch(
-        self, write: Callable[[bytes], object], here: ArtifactMismatch, max_bytes: int, patience: float
+        self, write: Callable[[bytes], object], reset: Callable[[], object], here: ArtifactMismatch, max_bytes: int,
+        patience: float,
     ) -> None:  # fmt: skip
-        """Write the bytes that its node has.
+        """Write the bytes that its node has, by the node of this process that is on its bus and may come back to that.
 
         Args:
             write: gets them in order; they are those that were sealed only when this returns.
+            reset: forgets what was written.
             here: why the file of this machine is not taken, which is raised where nobody offers another.
             max_bytes: as `open`.
             patience: as `open`.
@@ -253,47 +254,57 @@ class Artifact(Model):
             raise ArtifactUnavailable(
                 f"{self.path} has {size}, and max_bytes={max_bytes:,} is the most that is fetched."
             )
-        digest, has_begun = hashlib.sha256(), False
+        for fetcher in list(FETCHERS):
+            fetcher.check_may_wait()
+        is_here = here.found_size is not None  # another file that has its path
+        tries = 1 if is_here else 1 + int(min(patience, _ABSENCE) / _PAUSE)
+        failure = self._fetch_by_any(write, reset, patience, here, tries)
+        if is_here and isinstance(failure, ArtifactMismatch | NodeAbsent):
+            raise here from failure
+        if isinstance(failure, NodeAbsent):
+            raise ArtifactUnavailable(str(failure))
+        if failure is not None:
+            raise failure
+
+    def _fetch_by_any(
+        self, write: Callable[[bytes], object], reset: Callable[[], object], patience: float, here: ArtifactMismatch,
+        tries: int,
+    ) -> ArtifactMismatch | ArtifactUnavailable | None:  # fmt: skip
+        """Ask each bus that this process is on, again while its node is on none; returns why none gave it."""
+        while True:
+            failure: ArtifactMismatch | ArtifactUnavailable | None = None
+            for fetcher in list(FETCHERS):
+                found = self._fetch_by(fetcher, write, patience)
+                if found is None:
+                    return None
+                reset()
+                if failure is None or isinstance(failure, NodeAbsent):  # a node of its name may be on another bus too
+                    failure = found
+            if failure is None:
+                return NodeAbsent(f"{here} No Runtime is open in this process that could fetch it.")
+            tries -= 1
+            if not tries or not isinstance(failure, NodeAbsent):
+                return failure
+            fetcher.pause(_PAUSE)
+
+    def _fetch_by(
+        self, fetcher: Fetcher, write: Callable[[bytes], object], patience: float
+    ) -> ArtifactMismatch | ArtifactUnavailable | None:  # fmt: skip
+        """Write what one bus has; returns why that is not what was sealed."""
+        digest, size = hashlib.sha256(), 0
 
         def take(data: bytes) -> None:
-            nonlocal has_begun
-            has_begun = True
+            nonlocal size
+            size += len(data)
             digest.update(data)
             write(data)
 
         try:
-            self._fetch_by_any(take, lambda: has_begun, patience, here)
-        except (ArtifactMismatch, NodeAbsent) as error:
-            if here.found is not None:  # there is a file of that name here too, and it is another
-                raise here from error
-            raise
-        self._compare(digest.hexdigest(), self.size)
-
-    def _fetch_by_any(
-        self, write: Callable[[bytes], object], has_begun: Callable[[], bool], patience: float, here: ArtifactMismatch
-    ) -> None:  # fmt: skip
-        """Fetch it by the node of this process that is on the same bus as its own, which may come back to that meanwhile."""
-        tries = 1 + (int(min(patience, _ABSENCE) / _PAUSE) if here.found is None else 0)
-        while True:
-            failure: ArtifactMismatch | ArtifactUnavailable | None = None
-            for fetcher in list(FETCHERS):
-                try:
-                    fetcher.fetch(self, write, patience)
-                except (ArtifactMismatch, ArtifactUnavailable) as error:
-                    if has_begun():
-                        raise
-                    if failure is None or isinstance(
-                        failure, NodeAbsent
-                    ):  # a node of its name may be on another bus too
-                        failure = error
-                else:
-                    return
-            if failure is None:
-                raise NodeAbsent(f"{here} No Runtime is open in this process that could fetch it.")
-            tries -= 1
-            if not tries or not isinstance(failure, NodeAbsent):
-                raise failure
-            fetcher.pause(_PAUSE)
+            fetcher.fetch(self, take, patience)
+            self._compare(digest.hexdigest(), size)
+        except (ArtifactMismatch, ArtifactUnavailable) as error:
+            return error
+        return None
 
     def _open_here(self, root: str | os.PathLike[str]) -> BufferedReader:
         if self.source is not None:
@@ -304,18 +315,55 @@ class Artifact(Model):
         try:
             return _open(Path(root, self.path))
         except (OSError, ValueError) as error:
-            reason = error.strerror or error if isinstance(error, OSError) else error
-            msg = (
-                f"{self.path} cannot be read here: {reason}. A relative path begins at `root`; and another machine can read "
-                "what was made by `task.artifact(path)` or `bus.artifact(path)`."
-            )
-            raise ArtifactMismatch(msg, self.path, self.sha256) from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError | ValueError) -> ArtifactMismatch:
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        msg = (
+            f"{self.path} cannot be read here: {reason}. A relative path begins at `root`; and another machine can read "
+            "what was made by `task.artifact(path)` or `bus.artifact(path)`."
+        )
+        return ArtifactMismatch(msg, self.path, self.sha256)
+
+    def _compare_file(self, file: BufferedReader, write: Callable[[bytes], object], max_bytes: int) -> None:
+        """Give the bytes of a file to `write`, no more of them than it may have."""
+        found = os.fstat(file.fileno()).st_size
+        if self.size is not None and found != self.size:
+            raise self._mismatch(None, found)
+        try:
+            digest, size = _digest(file, max_bytes if self.size is None else self.size, write)
+        except _Unreadable as error:
+            raise self._unreadable(error) from error
+        self._compare(digest, size)
 
     def _compare(self, digest: str, size: int) -> None:
         if digest != self.sha256 or self.size not in (None, size):
-            was = "" if self.size is None else f" of {self.size:,} bytes"
-            msg = f"{self.path} is not what was sealed: {digest} of {size:,} bytes, and was {self.sha256}{was}."
-            raise ArtifactMismatch(msg, self.path, self.sha256, digest)
+            raise self._mismatch(digest, size)
+
+    def _mismatch(self, digest: str | None, size: int) -> ArtifactMismatch:
+        """The error, whose message tells nothing of the other file: it may go to who must not know."""
+        sealed = "" if self.size is None else f"{self.size:,} "
+        msg = f"{self.path} is not what was sealed: {sealed}bytes with the SHA-256 {self.sha256}."
+        return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
+
+
+def seal(path: str | os.PathLike[str]) -> tuple[str, os.stat_result]:
+    """The SHA-256 of a file as it is now, in hex, and which file that is.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or was written meanwhile.
+    """
+    with _open(Path(path)) as file:
+        before = os.fstat(file.fileno())
+        digest, size = _digest(file, before.st_size)
+        after = os.fstat(file.fileno())
+    if size != before.st_size or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise OSError(f"{os.fspath(path)} was written while it was sealed, or has not the size that the system says")
+    return digest, after
+
+
+class _Unreadable(OSError):
+    """The error of the file that is read, not of the one that is written."""
 
 
 def _open(path: Path) -> BufferedReader:
@@ -331,14 +379,25 @@ def _no_wait(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _digest(file: BufferedReader, also: Callable[[bytes], object] | None = None) -> tuple[str, int]:
+def _digest(file: BufferedReader, most: int, also: Callable[[bytes], object] = bool) -> tuple[str, int]:
+    """The digest and the size of a file, which is read no further than a byte beyond `most`."""
     digest, size = hashlib.sha256(), 0
-    while chunk := file.read(_CHUNK):
+    while size <= most:
+        try:
+            chunk = file.read(min(_CHUNK, most + 1 - size))
+        except OSError as error:
+            raise _Unreadable(*error.args) from error
+        if not chunk:
+            break
         digest.update(chunk)
         size += len(chunk)
-        if also is not None:
-            also(chunk)
+        also(chunk)
     return digest.hexdigest(), size
+
+
+def _close(file: BinaryIO) -> None:
+    with contextlib.suppress(OSError):  # which writes what is left in its buffer
+        file.close()
 
 
 def _check_may_wait() -> None:

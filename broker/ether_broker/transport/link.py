@@ -77,6 +77,10 @@ class Link(Protocol):
         """
 
     @property
+    def kept_bytes(self) -> int:
+        """Bytes that wait to be sent or acknowledged."""
+
+    @property
     def is_full(self) -> bool:
         """Whether more than `LINK_LIMIT` bytes wait to be sent or acknowledged: who can do without saying something does."""
 

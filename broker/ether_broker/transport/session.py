@@ -15,7 +15,7 @@ from ether_broker.transport.turns import InputQueue
 if TYPE_CHECKING:
     from ether_broker.security.access_list import DelegateRule
 
-__all__ = ["Session"]
+__all__ = ["Fetch", "Session"]
 
 
 @dataclass(eq=False, slots=True)
@@ -60,10 +60,12 @@ class Session:
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
-    fetches: dict[bytes, Session] = field(default_factory=dict)
-    """The FETCHes that it said and that have no CHUNK yet: {request id: the session that was asked}."""
-    serves: dict[bytes, Session] = field(default_factory=dict)
-    """Those that it was asked: {request id: the session that asks}."""
+    fetches: dict[bytes, Fetch] = field(default_factory=dict)
+    """The FETCHes that it said and that have no CHUNK yet: {request id: fetch}."""
+    serves: dict[bytes, Fetch] = field(default_factory=dict)
+    """Those that were passed on to it and that it has not answered: {request id: fetch}."""
+    fetched: dict[Session, deque[tuple[Fetch, bytes]]] = field(default_factory=dict)
+    """Those that wait for it, in the order of the turns: {who asks: its fetches and their envelopes}."""
     has_said_bye: bool = False
     """Whether it said BYE: another node may take its name."""
     was_told_bye: bool = False
@@ -112,3 +114,14 @@ class Session:
     def unacknowledged(self) -> list[bytes]:
         """The envelopes that it may not have got, in order."""
         return [*self.channel.unacknowledged(), *self.outbox, *self.fresh]
+
+
+@dataclass(eq=False, slots=True)
+class Fetch:
+    """A FETCH that has no CHUNK yet."""
+
+    request_id: bytes
+    asking: Session | None
+    """Who wants the answer; None: nobody any more."""
+    server: Session
+    """Whose file it is."""

@@ -23,5 +23,5 @@ class ChunkRequest(Model):
     """The body of a FETCH: which bytes of which artifact."""
 
     artifact: Artifact
-    offset: Annotated[int, Field(ge=0)]
+    offset: Annotated[int, Field(ge=0, lt=1 << 63)]
     length: Annotated[int, Field(gt=0, le=MOST_CHUNK)]

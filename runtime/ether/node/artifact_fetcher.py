@@ -10,21 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from ether.node.artifact_transfer import WINDOW, ArtifactTransfer
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
+from ether.node.transfer_places import MOST_OF_NODE, TransferPlaces
 from ether_actors.execution.resources import Resources
 from ether_actors.threads.latch import Latch
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.artifact import Artifact, NodeAbsent
-from ether_broker.envelope.ids import NO_ID, new_id
+from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, Closed, NoSession, TooMuch, UsageError
+from ether_broker.errors import (
+    ArtifactMismatch,
+    ArtifactUnavailable,
+    Closed,
+    EtherError,
+    NoSession,
+    TooMuch,
+    UsageError,
+)
 from ether_broker.text import printable
-from ether_broker.wire.chunk import MOST_OPEN, ChunkRequest
+from ether_broker.wire.chunk import MOST_FETCH, MOST_OPEN, ChunkRequest
 from ether_broker.wire.frame import Header, Kind, pack_envelope, read_header
 
 __all__ = ["ArtifactFetcher"]
@@ -34,8 +43,8 @@ _TRANSFERS: Final = MOST_OPEN // WINDOW
 _PAUSE: Final = 0.1
 """Seconds until what the broker could not pass on is asked again."""
 _MOST_SAID: Final = 1_000
-_NEW_SESSION: Final = pack_envelope(Kind.WELCOME)
-"""What is put into the queue of a transfer when what it asked is not known to the broker any more."""
+_Answers: TypeAlias = "SimpleQueue[bytes | None]"
+"""Where the answers of a transfer are put; None: what has no answer is not known to the broker any more."""
 
 
 class ArtifactFetcher:
@@ -45,12 +54,15 @@ class ArtifactFetcher:
         self._sender = sender
         self._resources = resources
         self._session_state = session_state
-        self._waiting: dict[bytes, SimpleQueue[bytes]] = {}
+        self._waiting: dict[bytes, _Answers] = {}
         """{request id of a FETCH: where its answer is put}."""
-        self._places: SimpleQueue[None] = SimpleQueue()
-        for _ in range(_TRANSFERS):
-            self._places.put(None)
+        self._places = TransferPlaces(_TRANSFERS, resources)
         self._is_closed = False
+
+    def check_may_wait(self) -> None:
+        """As `Fetcher.check_may_wait`."""
+        if self._sender.link.is_receiving_thread:
+            raise UsageError("A callback of a handle runs in the receiving thread and must not wait: start a thread.")
 
     def pause(self, seconds: float) -> None:
         """As `Fetcher.pause`."""
@@ -64,19 +76,18 @@ class ArtifactFetcher:
             ArtifactUnavailable: its node does not give its bytes, or nothing came for `patience` seconds.
             NodeAbsent: its node is not on the bus, or the broker is silent, before anything came.
             Closed: the runtime was closed meanwhile.
-            UsageError: this is the receiving thread.
         """
-        if self._sender.link.is_receiving_thread:
-            raise UsageError("A callback of a handle runs in the receiving thread and must not wait: start a thread.")
+        assert artifact.source is not None
         if not self._session_state.is_heard(self._resources.monotonic()):
             raise NodeAbsent(
                 f"The broker at {self._sender.link.endpoint} is silent, so that {artifact.path} is not fetched."
             )
-        try:
-            self._resources.take(self._places, patience)
-        except Empty:
-            message = f"{_TRANSFERS} artifacts are fetched by this process already, and {artifact.path} waited {patience:g} s."
-            raise ArtifactUnavailable(message) from None
+        node = artifact.source.node
+        if not self._places.take(node, patience):
+            raise ArtifactUnavailable(
+                f"Other artifacts are fetched, {MOST_OF_NODE} at a time of one node and {_TRANSFERS} in all, and no byte of "
+                f"them came for {patience:g} s, so that {artifact.path} is not fetched."
+            )
         transfer = ArtifactTransfer(artifact.path, artifact.size or 0)
         try:
             self._fetch(transfer, artifact, write, patience)
@@ -84,47 +95,53 @@ class ArtifactFetcher:
             for request_id in self._forget(transfer):
                 if not self._is_closed:
                     self._sender.send_now(pack_envelope(Kind.FETCH, request_id=request_id))
-            self._places.put(None)
+            self._places.give_back(node)
 
     def _fetch(
         self, transfer: ArtifactTransfer, artifact: Artifact, write: Callable[[bytes], object], patience: float
     ) -> None:  # fmt: skip
-        answers: SimpleQueue[bytes] = SimpleQueue()
+        answers: _Answers = SimpleQueue()
         limit = self._resources.monotonic() + patience
         while not transfer.is_done:
             while (wanted := transfer.wanted()) is not None:
                 self._ask(transfer, answers, ChunkRequest(artifact=artifact, offset=wanted[0], length=wanted[1]))
             self._sender.flush()
+            left = limit - self._resources.monotonic()
             try:
-                envelope = self._resources.take(answers, max(0.0, limit - self._resources.monotonic()))
+                if left <= 0:  # though it was told again and again to wait
+                    raise Empty  # noqa: TRY301  one way out for both
+                envelope = self._resources.take(answers, left)
             except Empty:
                 raise ArtifactUnavailable(
                     f"No byte of {artifact.path} came for {patience:g} s; {transfer.written:,} of {artifact.size:,} had come."
                 ) from None
-            header = read_header(envelope)
-            if header.request_id == NO_ID:
+            if envelope is None:
                 self._forget(transfer)
-            elif header.request_id not in transfer.asked:
+                continue
+            header = read_header(envelope)
+            if header.request_id not in transfer.asked:
                 continue  # of the session before
-            elif header.kind == Kind.ERROR:
-                self._waiting.pop(header.request_id, None)
-                transfer.refused(header.request_id)
-                _check_refusal(read_map(envelope[header.body :], CONTROL), has_begun=transfer.has_begun)
-                self.pause(_PAUSE)
-            else:
-                self._waiting.pop(header.request_id, None)
-                for data in transfer.took(header.request_id, _bytes_of(header, envelope, artifact)):
+            self._waiting.pop(header.request_id, None)
+            if header.kind == Kind.CHUNK and header.status == Status.COMPLETED.code:
+                for data in transfer.took(header.request_id, envelope[header.body :]):
                     write(data)
                 limit = self._resources.monotonic() + patience
+                self._places.moved()
+            else:
+                transfer.refused(header.request_id)
+                _check_refusal(header, envelope, artifact, has_begun=transfer.has_begun)
+                self.pause(_PAUSE)
 
-    def _ask(self, transfer: ArtifactTransfer, answers: SimpleQueue[bytes], wanted: ChunkRequest) -> None:
-        if self._is_closed:
-            raise Closed("The runtime that fetches the artifact was closed.")
+    def _ask(self, transfer: ArtifactTransfer, answers: _Answers, wanted: ChunkRequest) -> None:
         assert wanted.artifact.source is not None
+        target, body = wanted.artifact.source.node.encode(), pack(wanted)
+        if len(body) > MOST_FETCH:
+            raise ArtifactUnavailable(f"{wanted.artifact.path}: path and source are too long to be asked for.")
         request_id = new_id()
         transfer.asked[request_id] = wanted.offset
         self._waiting[request_id] = answers
-        target, body = wanted.artifact.source.node.encode(), pack(wanted)
+        if self._is_closed:  # looked at last: who closes tells those that wait
+            raise Closed("The runtime that fetches the artifact was closed.")
         self._sender.send(pack_envelope(Kind.FETCH, request_id=request_id, target=target, body=body), more_follows=True)
 
     def _forget(self, transfer: ArtifactTransfer) -> list[bytes]:
@@ -149,40 +166,34 @@ class ArtifactFetcher:
     def begin_again(self) -> None:
         """Ask again what has no answer, now that a session has begun in which the broker does not know of it."""
         for answers in {id(answers): answers for answers in list(self._waiting.values())}.values():
-            answers.put(_NEW_SESSION)
+            answers.put(None)
 
     def close(self) -> None:
         """End the transfers."""
         self._is_closed = True
+        self._places.close()
         self.begin_again()
 
 
-def _check_refusal(said: dict[str, Any], *, has_begun: bool) -> None:
-    """Raise what the broker says, unless it may say otherwise a moment later.
-
-    Raises:
-        NodeAbsent: the node is away, and nothing has come of it.
-        ArtifactUnavailable: the broker will say the same again.
-    """
-    code, message = said.get("code"), printable(said.get("message", ""), _MOST_SAID)
-    if code == ArtifactUnavailable.code and not has_begun:
-        raise NodeAbsent(message)
-    if code not in {ArtifactUnavailable.code, TooMuch.code}:
-        raise ArtifactUnavailable(message)
-
-
-def _bytes_of(header: Header, envelope: bytes, artifact: Artifact) -> bytes:
-    """What a CHUNK brings.
+def _check_refusal(header: Header, envelope: bytes, artifact: Artifact, *, has_begun: bool) -> None:
+    """Raise what is said instead of a chunk, unless the next time may be another.
 
     Raises:
         ArtifactMismatch: its node has another file by now.
-        ArtifactUnavailable: its node cannot read it.
+        NodeAbsent: its node is away, and nothing has come of it.
+        ArtifactUnavailable: the same would be said again.
     """
-    body = envelope[header.body :]
-    if header.status == Status.COMPLETED.code:
-        return body
-    said = read_map(body, CONTROL)
-    message = printable(said.get("message", ""), _MOST_SAID)
-    if said.get("code") == ArtifactMismatch.code:
+    try:
+        said = read_map(envelope[header.body :], CONTROL)
+    except EtherError as error:
+        raise ArtifactUnavailable(f"What was said instead of {artifact.path} cannot be read: {error}") from error
+    code, message = said.get("code"), printable(said.get("message", ""), _MOST_SAID)
+    if code == TooMuch.code:
+        return
+    if header.kind == Kind.ERROR and code == ArtifactUnavailable.code:
+        if has_begun:
+            return  # it may come back
+        raise NodeAbsent(message)
+    if header.kind == Kind.CHUNK and code == ArtifactMismatch.code:
         raise ArtifactMismatch(message, artifact.path, artifact.sha256)
-    raise ArtifactUnavailable(message)
+    raise ArtifactUnavailable(message or f"{artifact.path} was refused without a reason.")

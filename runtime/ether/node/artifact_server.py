@@ -13,16 +13,15 @@ import errno
 import hashlib
 import hmac
 import os
-from pathlib import Path
 from typing import Final
 
 from ether.node.connection.sender import Sender
 from ether_actors.execution.resources import Resources
 from ether_broker.encoding.bounded import CONTROL, read_map
-from ether_broker.envelope.artifact import Artifact, ArtifactSource
+from ether_broker.envelope.artifact import Artifact, ArtifactSource, seal
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, EtherError, Unserialisable, UsageError
+from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, EtherError, TooMuch, Unserialisable, UsageError
 from ether_broker.wire.chunk import ChunkRequest
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
@@ -30,6 +29,9 @@ __all__ = ["ArtifactServer"]
 
 _CHANGED: Final = "{} was changed or removed since the node {!r} offered it."
 _FOREIGN: Final = "The node {1!r} has not offered {0} with this key, or had another `artifact_secret` when it did."
+_BUSY: Final = "The node {!r} has more to send than its connection takes at the moment."
+_MOST_KEPT: Final = 16 << 20
+"""Bytes that wait to be sent or acknowledged above which no chunk is read."""
 _REPLACED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -53,19 +55,24 @@ class ArtifactServer:
         """Seal a file as it is now, and offer it; reads all of it.
 
         Raises:
-            OSError: it cannot be read, or is no regular file.
+            OSError: it cannot be read, is no regular file, or was written meanwhile.
             UsageError: its name is no text that can travel.
         """
-        return self.sign(Artifact.of(os.path.realpath(path)))
+        real = os.path.realpath(path)
+        digest, found = seal(real)
+        return self.sign(Artifact(path=real, sha256=digest, size=found.st_size), found)
 
-    def sign(self, artifact: Artifact) -> Artifact:
-        """Offer a file that is sealed already and whose path is absolute.
+    def sign(self, artifact: Artifact, found: os.stat_result) -> Artifact:
+        """Offer a file that is sealed already.
+
+        Args:
+            artifact: with an absolute path.
+            found: of the file, as it was sealed.
 
         Raises:
-            OSError: it cannot be looked at.
             UsageError: its name is no text that can travel.
         """
-        file = _identity(Path(artifact.path).stat())
+        file = _identity(found)
         try:
             key = self._key(artifact, file)
         except Unserialisable:
@@ -77,14 +84,14 @@ class ArtifactServer:
         return hmac.new(self._secret, signed, hashlib.sha256).hexdigest()
 
     def serve(self, header: Header, envelope: bytes) -> None:
-        """Answer a FETCH, in the pool."""
+        """Answer a FETCH, in the pool; that there is no room while much waits for the broker to take or to acknowledge it."""
         self._resources.run(lambda: self._answer(header, envelope))
 
     def _answer(self, header: Header, envelope: bytes) -> None:
         status, body = Status.COMPLETED, b""
         try:
             body = self._read(ChunkRequest.parse(read_map(envelope[header.body :], CONTROL)))
-        except (EtherError, OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  who asks waits for an answer
             code = error.code if isinstance(error, EtherError) else ArtifactUnavailable.code
             status, body = Status.FAILED_EXECUTION, pack({"code": code, "message": str(error)})
         self._sender.send_now(pack_envelope(Kind.CHUNK, request_id=header.request_id, status=status, body=body))
@@ -94,8 +101,11 @@ class ArtifactServer:
 
         Raises:
             ArtifactMismatch: the file was not offered, or is another by now.
+            TooMuch: more than enough waits to be sent, or for the broker's receipt.
             OSError, ValueError: it cannot be read.
         """
+        if self._sender.link.kept_bytes > _MOST_KEPT:
+            raise TooMuch(_BUSY.format(self._name))
         artifact, source = wanted.artifact, wanted.artifact.source
         if source is None or not hmac.compare_digest(source.key.encode(), self._key(artifact, source.file).encode()):
             raise ArtifactMismatch(_FOREIGN.format(artifact.path, self._name))

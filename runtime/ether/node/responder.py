@@ -23,7 +23,7 @@ from ether_actors.task.retry import Retry, check_retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop
-from ether_actors.threads.latch import Waitable
+from ether_actors.threads.latch import Latch, Waitable
 from ether_broker import errors
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Delegation
@@ -41,6 +41,9 @@ __all__ = ["Responder"]
 
 _STATE_TOLD: Final = 10.0
 """Seconds in which the bus has to tell the state of an agent that starts."""
+_LATER: Final = frozenset({"broker_lost", "journal_unavailable"})
+"""Why it may tell a moment later."""
+_LOOK: Final = 0.2
 _REMEMBERED: Final = 4096
 """Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
@@ -70,7 +73,7 @@ class Responder:
         call_at: Callable[[float, Callable[[], None]], None], artifacts: ArtifactServer,
     ) -> None:  # fmt: skip
         self.offer: Callable[[str | os.PathLike[str]], Artifact] = artifacts.offer
-        self.sign: Callable[[Artifact], Artifact] = artifacts.sign
+        self.sign: Callable[[Artifact, os.stat_result], Artifact] = artifacts.sign
         self.start_timers = start_timers
         self._is_open = is_open
         self._call_at = call_at
@@ -204,9 +207,9 @@ class Responder:
                 timeout=_STATE_TOLD, durability="memory",
             ))  # fmt: skip
             response = asked.answer(_STATE_TOLD + 5.0)
-            is_lost = response.error is not None and response.error.code == "broker_lost"
-            if not is_lost or self.monotonic() >= end:
+            if response.error is None or response.error.code not in _LATER or self.monotonic() >= end:
                 return SavedState.of(response.unwrap().data)
+            self.wait(Latch(), _LOOK)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""

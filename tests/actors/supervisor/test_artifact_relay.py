@@ -39,9 +39,7 @@ def world() -> tuple[Bus, Peer, Peer]:
 
 
 def open_fetches(bus: Bus) -> int:
-    sessions = bus.state.session_table.sessions
-    assert sum(len(one.fetches) for one in sessions) == sum(len(one.serves) for one in sessions)
-    return sum(len(one.fetches) for one in sessions)
+    return sum(len(one.fetches) for one in bus.state.session_table.sessions)
 
 
 def test_a_fetch_goes_to_the_node_and_its_chunk_to_who_asked(world: tuple[Bus, Peer, Peer]) -> None:
@@ -99,11 +97,45 @@ def test_a_node_has_so_many_fetches_without_an_answer_and_no_more(world: tuple[B
 
     fetch(reads, 1, "", b"")  # takes the first back
     fetch(reads, MOST_OPEN + 2, "has")
+    bus.step()
+    assert has.took(Kind.FETCH) == [], "it works at the first"
     chunk(has, 1)
     bus.step()
     assert refused(reads) == []
     assert [one.number for one in has.took(Kind.FETCH)] == [MOST_OPEN + 2]
     assert reads.took(Kind.CHUNK) == [], "what was taken back is not answered"
+
+
+def test_what_waits_for_a_node_is_passed_on_in_turn_for_each_that_asks(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    other = bus.node("other")
+    for number in range(1, MOST_OPEN + 1):
+        fetch(reads, number, "has")
+    bus.step()
+    for number in range(1, 4):  # makes room for three more, and says them before the other does
+        fetch(reads, number, "", b"")
+        fetch(reads, 100 + number, "has")
+    bus.step()
+    fetch(other, 201, "has")
+    fetch(other, 202, "has")
+    bus.step()
+    has.took(Kind.FETCH)
+    for number in range(1, 6):
+        chunk(has, number)
+    bus.step()
+
+    assert [one.number for one in has.took(Kind.FETCH)] == [101, 201, 102, 202, 103]
+
+
+def test_a_node_that_stands_still_is_given_so_many_and_no_more(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    for number in range(1, 10 * MOST_OPEN):
+        fetch(reads, number, "has")
+        fetch(reads, number, "", b"")
+    bus.step()
+
+    assert len(has.took(Kind.FETCH)) == MOST_OPEN
+    assert open_fetches(bus) == 0
 
 
 def test_a_request_id_that_waits_is_not_given_a_second_meaning(world: tuple[Bus, Peer, Peer]) -> None:
@@ -160,6 +192,8 @@ class Relay(RuleBasedStateMachine):
         self.nodes: dict[str, Peer] = {}
         self.open: dict[int, tuple[str, str]] = {}
         """{number: (who asked, whom)} of what has no answer."""
+        self.given: dict[int, str] = {}
+        """{number: whom} of what the one who was asked has got and not answered, also of what was taken back."""
         self.come("a")
         self.come("b")
 
@@ -179,10 +213,10 @@ class Relay(RuleBasedStateMachine):
         gone.die()
         self.bus.pass_time(10.0)
         waiting = {number for number, (asking, asked) in self.open.items() if asked == name and asking != name}
-        for number, (asking, asked) in list(self.open.items()):
-            if name in (asking, asked):
-                del self.open[number]
+        self.open = {number: pair for number, pair in self.open.items() if name not in pair}
+        self.given = {number: asked for number, asked in self.given.items() if asked != name}
         assert self.errors() == dict.fromkeys(waiting, ArtifactUnavailable.code)
+        self.pass_on()
 
     @precondition(lambda self: self.nodes)
     @rule(data=st.data(), asked=names, count=st.sampled_from([1, 1, 3, MOST_OPEN]))
@@ -199,20 +233,23 @@ class Relay(RuleBasedStateMachine):
                 self.open[number] = asking, asked
         self.bus.step()
         assert self.errors() == expected
+        self.pass_on()
 
-    @precondition(lambda self: self.open)
+    @precondition(lambda self: self.given or self.open)
     @rule(data=st.data(), right=st.booleans())
     def answer(self, data: st.DataObject, *, right: bool) -> None:
-        number = data.draw(st.sampled_from(sorted(self.open)))
-        asking, asked = self.open[number]
+        number = data.draw(st.sampled_from(sorted(self.given.keys() | self.open.keys())))
+        asking, asked = self.open.get(number, ("", self.given.get(number, "")))
         says = asked if right else data.draw(st.sampled_from(sorted(self.nodes)))
         chunk(self.nodes[says], number)
         self.bus.step()
         came = {name: texts(peer.took(Kind.CHUNK)) for name, peer in self.nodes.items()}
-        is_answer = says == asked
+        is_answer = self.given.get(number) == says
         assert came == {name: [(number, b"bytes")] if is_answer and name == asking else [] for name in self.nodes}
         if is_answer:
-            del self.open[number]
+            self.given.pop(number)
+            self.open.pop(number, None)
+        self.pass_on()
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -221,6 +258,19 @@ class Relay(RuleBasedStateMachine):
         fetch(self.nodes[self.open.pop(number)[0]], number, "", b"")
         self.bus.step()
         assert self.errors() == {}
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Take what was passed on: once each, and of one that asks in its order."""
+        for name, peer in self.nodes.items():
+            came = [one.number for one in peer.took(Kind.FETCH)]
+            for asking in {self.open[number][0] for number in came}:
+                of_one = [number for number in came if self.open[number][0] == asking]
+                assert of_one == sorted(of_one)
+                before = {number for number, pair in self.open.items() if pair == (asking, name)} - self.given.keys()
+                assert not {number for number in before if number < of_one[-1]} - set(of_one)
+            assert not self.given.keys() & set(came)
+            self.given.update(dict.fromkeys(came, name))
 
     def errors(self) -> dict[int, str]:
         found: dict[int, Any] = {}
@@ -232,12 +282,18 @@ class Relay(RuleBasedStateMachine):
     def what_waits_is_what_is_known(self) -> None:
         sessions = self.bus.state.session_table.sessions
         known = {
-            int.from_bytes(key): (one.node, asked.node) for one in sessions for key, asked in one.fetches.items()
-        }  # fmt: skip
-        serves = {
-            int.from_bytes(key): (asking.node, one.node) for one in sessions for key, asking in one.serves.items()
-        }  # fmt: skip
-        assert known == serves == self.open
+            int.from_bytes(key): (one.node, fetch.server.node) for one in sessions for key, fetch in one.fetches.items()
+        }
+        assert known == self.open
+        given = {int.from_bytes(key): one.node for one in sessions for key in one.serves}
+        assert given == self.given
+        for one in sessions:
+            waiting = {
+                int.from_bytes(fetch.request_id) for fetches in one.fetched.values() for fetch, _ in fetches
+            }  # fmt: skip
+            assert waiting == {number for number, pair in self.open.items() if pair[1] == one.node} - given.keys()
+            assert len(one.serves) == MOST_OPEN if waiting else len(one.serves) <= MOST_OPEN
+            assert all(one.fetched.values())
 
 
 TestRelay = Relay.TestCase

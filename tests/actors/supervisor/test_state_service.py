@@ -159,6 +159,26 @@ def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: t
     assert desk.outcomes()[number] is Status.TIMEOUT
 
 
+def test_nothing_is_saved_of_an_instance_that_was_told_to_begin_anew(
+    world: tuple[Bus, Peer, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    bus, desk, worker = world
+    number = begin(bus, desk, worker, timeout=1.0)
+    bus.pass_time(2.0)
+    with monkeypatch.context() as full:
+        full.setattr(agent_states, "MOST_STATES", 10)
+        answer(worker, "w", number, state(0, b"late"))
+        bus.step()
+    assert len(worker.took(Kind.STATE)) == 1
+    answer(worker, "w", number, state(0, b"late"), Flag.RESENT)
+    bus.step()
+    assert saved(bus) is None
+
+    answer(worker, "w", begin(bus, desk, worker), state(0, b"next", instance=B))
+    bus.step()
+    assert saved(bus) == (1, b"next")
+
+
 @pytest.mark.parametrize("how", ["timeout", "cancelled"])
 def test_that_of_a_late_answer_which_a_lost_session_made_come_again_is_saved_once(
     world: tuple[Bus, Peer, Peer], how: str
@@ -193,7 +213,7 @@ def test_one_that_is_too_large_or_for_which_there_is_no_room_fails_the_delegatio
         assert desk.outcomes()[number] is status
     monkeypatch.setattr(agent_states, "MOST_STATES", MOST_STATE)
     number = begin(bus, desk, worker)
-    answer(worker, "w", number, state(1, bytes(MOST_STATE)))
+    answer(worker, "w", number, state(1, bytes(MOST_STATE), instance=B))
     bus.step()
     (told,) = desk.took(Kind.RESPONSE)
 

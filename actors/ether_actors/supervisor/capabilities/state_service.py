@@ -69,7 +69,8 @@ class StateService:
         known, code = state.agent_states.get(name), ""
         kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.owner or session.node)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
-        is_newest = (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))
+        is_newest = said.instance != agent.refused_instance
+        is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if not is_open and (not is_newest or self._came_before(header)):
             return header, answer  # of an older one, or what it brought was refused
@@ -78,6 +79,7 @@ class StateService:
         elif len(said.data) > MOST_STATE or not state.agent_states.has_room(name, kept):
             code = "state_full"
         if code:
+            agent.refused_instance = said.instance
             return self._refused(session, header, code, known, said.instance)
         state.agent_states.put(name, kept)
         state.event(

@@ -80,6 +80,8 @@ class Registration:
     """What it makes of the capabilities that it was asked for by name; of the manifest that it has now."""
     replicas: Group | None = None
     """Among which it is chosen."""
+    refused_instance: bytes = b""
+    """The instance of it whose state was refused last: nothing else of that is saved."""
     listener: Callable[[Registration], None] | None = None
     """Told when it has more or less to do, or another condition: of an instance of an agent that scales."""
     told: int = -1

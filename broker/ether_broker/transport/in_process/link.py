@@ -136,11 +136,15 @@ class InProcessLink:
         self._calls.put(call)
 
     @property
+    def kept_bytes(self) -> int:
+        """Bytes that wait; see `Link.kept_bytes`."""
+        channel = self._channel
+        return self.waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
+
+    @property
     def is_full(self) -> bool:
         """Whether what starts new work is refused; see `Link.is_full`."""
-        channel = self._channel
-        kept = self.waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
-        return kept > self.backlog or self._calls.qsize() > _MOST_CALLS
+        return self.kept_bytes > self.backlog or self._calls.qsize() > _MOST_CALLS
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:  # noqa: ARG002
         """Send soon, in the thread that steps the broker next; see `Link.send`."""

@@ -107,9 +107,14 @@ class MemoryLink:
         call()
 
     @property
+    def kept_bytes(self) -> int:
+        """Bytes that wait; see `Link.kept_bytes`."""
+        return self._waiting_bytes + self._channel.retained_bytes
+
+    @property
     def is_full(self) -> bool:
         """Whether what starts new work is refused; see `Link.is_full`."""
-        return self._waiting_bytes + self._channel.retained_bytes > self.backlog
+        return self.kept_bytes > self.backlog
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:  # noqa: ARG002  all wait here
         """Send with the next flush; see `Link.send`."""

@@ -175,10 +175,15 @@ class ZmqLink:
         call()
 
     @property
+    def kept_bytes(self) -> int:
+        """Bytes that wait; see `Link.kept_bytes`."""
+        channel = self._channel
+        return self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes
+
+    @property
     def is_full(self) -> bool:
         """Whether what starts new work is refused; see `Link.is_full`."""
-        channel = self._channel
-        return self._waiting_bytes + channel.packed_bytes - channel.forgotten_bytes > self.backlog
+        return self.kept_bytes > self.backlog
 
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """Send now, or with what follows; see `Link.send`."""
