@@ -35,6 +35,7 @@ from ether import (
     capability,
 )
 from ether.cluster import AgentSpec, NodeSpec, node_main
+from ether.cluster.cluster_spec import NamedAgents
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.execution import cell as cell_module
@@ -709,6 +710,19 @@ def test_a_start_asks_again_for_what_the_bus_cannot_tell_now(monkeypatch: pytest
         bus.start(Tally)
         assert refusals == []
         assert add(bus, 1).data == 1
+
+
+def test_a_cluster_gives_it_no_other_name_than_that_it_wishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_main, "_RELEASED", 0.2)
+    url, named = (
+        f"ipc://{tmp_path}/bus.sock",
+        NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally"), ("tally-2",)),
+    )
+    with Runtime(bind=url, name="old") as old, Runtime.connect(url, name="new") as new:
+        old.start(Tally, name="tally-2")
+        with pytest.raises(DuplicateAgent, match=r"'tally-2'.* has a state"):
+            node_main._start_named(new, named)
+        assert [row["agent"] for row in new.agents()] == ["tally-2"]
 
 
 def test_what_is_taken_as_the_agent_crashes_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,8 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
 
 def _start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
     if _has_state(agent):
-        return _start_with_state(bus, agent)
+        [[named]] = name_agents([NodeSpec("here", (agent,))], set())
+        return _start_with_state(bus, named)
     refused: set[str] = set()
     for attempt in range(_TRIES):
         taken = {*_taken(bus, agent), *refused}
@@ -180,22 +181,21 @@ def _has_state(agent: AgentSpec) -> bool:
     return cls is not None and cls.state_model() is not None
 
 
-def _start_with_state(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
+def _start_with_state(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     """Start agents under the names that their states belong to; one that a lost node still seems to have is waited for.
 
     Raises:
         DuplicateAgent: another agent has one of the names.
     """
-    [[named]] = name_agents([NodeSpec("here", (agent,))], set())
     limit = time.monotonic() + _RELEASED
-    while _taken(bus, agent) & set(named.names) and time.monotonic() < limit:
+    while _held(bus, named.names) and time.monotonic() < limit:
         time.sleep(0.1)
     try:
         _start(bus, named)
     except DuplicateAgent as error:
         msg = (
-            f"{error} {agent.start} has a state, which belongs to its name, so it is given no other: give it a `name` in a "
-            "cluster file, or name= in bus.start."
+            f"{error} {named.agent.start} has a state, which belongs to its name, so it is given no other: give it a `name` in "
+            "a cluster file, or name= in bus.start."
         )
         raise DuplicateAgent(msg) from None
     return named.names
@@ -210,19 +210,21 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
     wanted = agent.most if agent.name is None else 0
     while wanted:
         [[named]] = name_agents([NodeSpec("here", (replace(agent, count=wanted, scale=None),))], taken)
-        try:
-            found = {
-                str(known["agent"])
-                for known in bus.iter_agents(named.names)
-                if (known["condition"], known["node"]) != ("down", bus.name)  # those that an earlier life had are ours
-            }
-        except Rejected as error:
-            if error.response.error.code != AccessDenied.code:
-                raise
-            break
+        found = _held(bus, named.names)
         taken |= found
         wanted = 0 if wanted - len(found) >= agent.most else min(2 * wanted, agent.most + _AHEAD)
     return taken
+
+
+def _held(bus: Runtime, names: Sequence[str]) -> set[str]:
+    """Those of the names that others have; none for who may not ask. What an earlier life of the node had is its own."""
+    try:
+        known = list(bus.iter_agents(names))
+    except Rejected as error:
+        if error.response.error.code != AccessDenied.code:
+            raise
+        return set()
+    return {str(one["agent"]) for one in known if (one["condition"], one["node"]) != ("down", bus.name)}
 
 
 def _start(bus: Runtime, named: NamedAgents) -> None:
@@ -392,6 +394,8 @@ def _start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
     except DuplicateAgent:
         if named.agent.name is not None:
             raise
+        if _has_state(named.agent):
+            return _start_with_state(bus, named)
         agent = named.agent if named.agent.scale is not None else replace(named.agent, count=len(named.names))
         return _start_under_free_names(bus, agent)
     return named.names

@@ -36,6 +36,7 @@ def test_what_an_agent_had_begun_that_has_left_is_held_until_the_broker_has_hear
     ]
 
     first, *later = node._session._resume(left, 0.0)
+    node.abandon()
 
     header = read_header(first)
     assert (header.kind, unpack(first[header.body :])) == (Kind.RESUME, {"holding": {"a": [[ID, 2]]}})
