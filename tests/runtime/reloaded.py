@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,29 @@ class Plain(Agent):
 
     @capability("keep.word", idempotent=True)
     def keep(self, task: Task, folder: str | None = None) -> dict[str, Any]:
+        return {"word": self.word, "pid": os.getpid(), "agent": self.agent_name, "attempt": task.attempt}
+
+
+class Crew(Agent):
+    """Says its word, without a state; works until it is told to go on, and starts only when nothing holds it."""
+
+    def __init__(self, word: str = "first", folder: str | None = None) -> None:
+        self.word, self.folder = word, folder
+
+    def on_start(self) -> None:
+        if self.folder is not None and (hold := Path(self.folder, f"hold-{self.word}")).exists():
+            Path(self.folder, f"starting-{self.agent_name}").touch()
+            while hold.exists():
+                time.sleep(0.005)
+
+    @capability("crew.word")
+    async def say(self, task: Task, folder: str | None = None, seconds: float = 0.0) -> dict[str, Any]:
+        await asyncio.sleep(seconds)
+        if folder is not None:
+            with Path(folder, f"{task.request_id}.{task.attempt}").open("a") as runs:  # noqa: ASYNC230  what a test waits for
+                runs.write("x")
+            while not Path(folder, "go").exists():  # noqa: ASYNC240  as above
+                await asyncio.sleep(0.005)
         return {"word": self.word, "pid": os.getpid(), "agent": self.agent_name, "attempt": task.attempt}
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from ether import (
     Agent,
     AgentCrash,
+    Closed,
     DuplicateAgent,
     Runtime,
     Scale,
@@ -27,6 +28,7 @@ from ether import (
     UsageError,
     capability,
 )  # fmt: skip
+from ether.node.agent_scaling import ScaledAgents
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.execution.cell import CellState
@@ -110,6 +112,51 @@ def test_instances_come_with_what_waits_and_go_one_by_one_when_it_is_done(double
     said = [seen.event.get("why") for seen in probe.events]
     assert "20 delegations wait or run, more than 2 for each of 1" in said
     assert "0 delegations wait or run, and one fewer was enough for 10 s" in said
+
+
+def test_other_bounds_are_taken_while_instances_run(double: TestRuntime) -> None:
+    def bounds(most: int, least: int = 1) -> ScaledAgents:
+        names = [f"worker-{number}" for number in range(1, 9)]
+        return ScaledAgents("crew", lambda: names, Scale(most, least, per=1, cooldown=5.0), lambda _: None)
+
+    probe = double.observe(Probe())
+    double.start_many(Worker, scale=Scale(max=2, per=1))
+    handles = ask(double, 8, seconds=30.0)
+    double.advance(1.0)
+    assert not double.node.scaling.rescale("crew", bounds(4))
+    assert double.node.scaling.rescale("worker", bounds(4))
+    double.advance(1.0)
+    assert instances(double) == ["worker", "worker-1", "worker-2", "worker-3"]
+    assert double.node.scaling.rescale("crew", bounds(1))
+    double.advance(1.0)
+    assert [agent["condition"] for agent in double.agents()].count("draining") == 3
+    double.advance(300.0)
+    assert len(instances(double)) == 1
+    assert double.node.scaling.rescale("crew", bounds(3, 3))
+    double.advance(1.0)
+
+    assert len(instances(double)) == 3
+    assert [handle.result(0).status for handle in handles] == [Status.COMPLETED] * 8
+    assert sorted(Worker.runs.values()) == [1] * 8
+    assert changes(probe) == [(1, 2), (2, 4), (4, 1), (1, 3)]
+    assert "at most 1" in [seen.event.get("why") for seen in probe.events]
+
+
+def test_agents_that_are_released_stay_and_those_that_drain_end(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=2, per=4, cooldown=2.0))
+    ask(double, 5, seconds=3.0)
+    double.advance(1.0)
+    slow = ask(double, 2, seconds=100.0)
+    double.advance(12.0)
+    [draining] = [agent["agent"] for agent in double.agents() if agent["condition"] == "draining"]
+    cells, late = double.node.scaling.release(["worker"], 1.0, 5.0)
+    assert late == [draining]
+    assert [cell.name for cell in cells] == instances(double)
+    ask(double, 20)
+    double.advance(200.0)
+
+    assert len(instances(double)) == 1, "it does not scale any more"
+    assert sorted(handle.result(0).status is Status.COMPLETED for handle in slow) == [False, True]
 
 
 def test_a_steady_load_has_a_steady_number_of_instances(double: TestRuntime) -> None:
@@ -395,6 +442,50 @@ def test_a_bus_that_closes_while_an_instance_starts_leaves_none(bus: Runtime) ->
     assert not closing.is_alive()
     assert all(handle.done for handle in handles)
     wait_until(lambda: {cell.state for cell in node.agent_host.cells} <= {CellState.STOPPED})
+
+
+def test_an_instance_that_starts_too_late_for_a_release_ends_when_it_has(bus: Runtime) -> None:
+    Slow.waits_at_start = True
+    bus.start_many(Slow, scale=Scale(max=2, per=1))
+    handles = [bus.delegate("slow.do", timeout=60) for _ in range(4)]
+    assert Slow.starting.wait(PATIENCE)
+    cells, late = bus.node.scaling.release(["slow"], 0.05, 0.0)
+    assert ([cell.name for cell in cells], late) == (["slow"], [])
+    Slow.go_on.set()
+
+    assert {handle.result(PATIENCE).unwrap().data for handle in handles} >= {"slow"}
+    wait_until(lambda: Slow.stopped == ["slow-2"])
+    assert instances(bus) == ["slow"]
+
+
+@pytest.mark.parametrize("patience", [0.05, PATIENCE])
+def test_an_agent_that_is_released_before_its_first_instance_has_failed_does_not_go_on(
+    bus: Runtime, patience: float
+) -> None:
+    Slow.waits_at_start, Slow.starts, failures = True, 1, []
+
+    class Broken(Slow):
+        def on_start(self) -> None:
+            super().on_start()
+            raise RuntimeError("it is broken")
+
+    def start() -> None:
+        with pytest.raises(Closed, match="'broken' was stopped while it started") as failure:
+            bus.start_many(Broken, scale=Scale(max=2))
+        failures.append(failure.value)
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    assert Slow.starting.wait(PATIENCE)
+    releasing = threading.Thread(target=bus.node.scaling.release, args=(["broken"], patience, 0.0))
+    releasing.start()
+    wait_until(lambda: not bus.node.scaling._groups)
+    Slow.go_on.set()
+    starting.join(PATIENCE)
+    releasing.join(PATIENCE)
+
+    assert len(failures) == 1
+    assert bus.node.agent_host.agent_names == set()
 
 
 def test_scaling_that_is_ended_while_an_instance_starts_ends_that_too(bus: Runtime) -> None:

@@ -232,8 +232,9 @@ class Cluster:
         and its state are kept. Agents and nodes that are not in the specification any more end likewise, and what waits for
         them goes to others, or is refused, as when a node leaves. Where `threads`, `observers` or `metrics` have
         changed, the node's process is restarted, one node after the other; as long as it is down, delegations to its
-        agents by name are refused (`agent_down`). What still runs after `drain` seconds is ruled on as when its agent
-        is lost. Everybody else goes on, their processes and what they work at.
+        agents by name are refused (`agent_down`). An agent that scales takes other bounds while its instances run;
+        they are replaced if anything else of it has changed. What still runs after `drain` seconds is ruled on as when its
+        agent is lost. Everybody else goes on, their processes and what they work at.
 
         What does not start takes nothing else down, and the report has the error. An agent is started again by its own
         `restart`, `intensity`, `period` and `backoff`; a new node's process is not, until the next reload. A node that ran, and

@@ -306,7 +306,8 @@ def _start_again(bus: Runtime, named: NamedAgents, patience: float, failed: dict
     threading.Thread(target=start, name=f"ether-start-{named.names[0]}", daemon=True).start()
     if not has_ended.wait(patience):
         logger.warning("%s has not started after %g s: the node is up without it until it has", names[0], patience)
-        failed.update(dict.fromkeys(names, f"It has not started after {patience:g} s, and goes on starting."))
+        told = names if named.agent.scale is None else names[:1]
+        failed.update(dict.fromkeys(told, f"It has not started after {patience:g} s, and goes on starting."))
     with lock:
         is_reported = True
     if refused:
@@ -325,7 +326,9 @@ def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) ->
     except (NotStarted, InvalidSpec, WaitTimeout) as failure:
         found: BaseException = failure
     if named.agent.scale is not None:
-        logger.error("%s did not start", named.names[0], exc_info=found)
+        error = found.error if isinstance(found, NotStarted) else found
+        logger.error("%s did not start", named.names[0], exc_info=error)
+        failed[named.names[0]] = f"{type(error).__name__}: {error}"
         bus.node.scaling.follow(_scaled(bus, named))
         return named.names
     for name in named.names:
@@ -367,6 +370,8 @@ def _replace(bus: Runtime, agent: AgentSpec, name: str) -> None:
     """
     ends_process = bus.node.supervision.ends_process
     (ends_process.add if agent.escalate else ends_process.discard)(name)
+    scaled = bus.node.agent_host.scaled
+    (scaled.discard if agent.scale is None else scaled.add)(name)
     bus.node.supervision.replace(name, agent.tree(name), *_maker(agent))
 
 
@@ -422,7 +427,7 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
             names = [_start_again(bus, named, max(0.0, end - time.monotonic()), failed) for named in agents]
         else:
             names = [_start_named(bus, named) for named in agents]
-        hosted = HostedAgents(bus, request["drain"], _start_again, _replace)
+        hosted = HostedAgents(bus, request["drain"], _start_again, _replace, _scaled)
         hosted.note((named.agent, own) for named, own in zip(agents, names, strict=True))
         parent_link.serve(hosted.answer)
         return names

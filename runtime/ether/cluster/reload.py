@@ -17,7 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
-from ether.cluster.reload_plan import HostedNode, ReloadReport, agents_by_name, changed_fields, without
+from ether.cluster.reload_plan import (
+    HostedNode,
+    ReloadReport,
+    agents_by_name,
+    changed_fields,
+    must_be_another,
+    without,
+)
 from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
 from ether_broker.errors import Closed, EtherError, WaitTimeout
@@ -114,8 +121,13 @@ class Reload:
         self._note(node, facts)
 
     def _bring(self, node: str) -> None:
-        """Start what is new, and what has changed anew; who is to go stays."""
-        kept = without(self._before[node].agents, agents_by_name(self._wanted[node]))
+        """Start what is new, and what has changed anew; who is to go stays.
+
+        Not so what is left of an agent that scales and has other names now: it would start more of the old specification.
+        """
+        before = self._before[node].agents
+        left = zip(before, without(before, agents_by_name(self._wanted[node])), strict=True)
+        kept = [kind for old, kind in left if kind.agent.scale is None or kind == old]
         self._tell(node, [*self._first(node), *kept])
 
     def _clear(self, node: str) -> None:
@@ -186,7 +198,8 @@ class Reload:
     def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
         process = self._process(node)
         patience = process.start_timeout
-        return self._processes.ask(node, {**request, "patience": patience}, process.drain + patience + _GRACE)
+        limit = 2 * (process.drain + patience) + _GRACE  # instances that start or drain already end before all others
+        return self._processes.ask(node, {**request, "patience": patience}, limit)
 
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
@@ -198,25 +211,36 @@ class Reload:
         failed = self._failed
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
-        stopped, unchanged = list(go), [node for node in stay if node not in failed]
+        stopped, rescaled, unchanged = list(go), [], [node for node in stay if node not in failed]
         for node in dict.fromkeys((*self._wanted, *self._before)):
             if node in failed:  # what it had may have come and gone meanwhile
                 continue
-            before = agents_by_name(self._before.get(node))
-            after = agents_by_name(self._current(node) if node in self._hosted else None)
-            for name, agent in after.items():
+            was, now = self._before.get(node), self._current(node) if node in self._hosted else None
+            before, after = agents_by_name(was), agents_by_name(now)
+            for name, agent in _told(now).items():
                 if (full := f"{node}/{name}") in failed:
                     continue
                 if name not in before:
                     started.append(full)
                 elif fields := changed_fields(before[name], agent):
-                    restarted[full] = ", ".join(fields)
+                    if node not in self._anew and not must_be_another(before[name], agent):
+                        rescaled.append(full)
+                    else:
+                        restarted[full] = ", ".join(fields)
                 elif node not in self._anew:
                     unchanged.append(full)
-            stopped += [full for name in before if name not in after and (full := f"{node}/{name}") not in failed]
+            stopped += [full for name in _told(was) if name not in after and (full := f"{node}/{name}") not in failed]
         return ReloadReport(
-            tuple(started), restarted, tuple(stopped), tuple(unchanged), tuple(sorted(self._overran)), dict(failed)
-        )
+            tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),
+            dict(failed),
+        )  # fmt: skip
+
+
+def _told(hosted: HostedNode | None) -> dict[str, AgentSpec]:
+    """The agents of a node by the names that a report has: one that scales stands once, by its first."""
+    kinds = [] if hosted is None else hosted.agents
+    first = [kind if kind.agent.scale is None else kind._replace(names=kind.names[:1]) for kind in kinds]
+    return agents_by_name(hosted and hosted._replace(agents=first))
 
 
 def _differences(before: Mapping[str, AgentSpec], after: Mapping[str, AgentSpec]) -> bool:

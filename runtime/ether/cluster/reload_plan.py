@@ -19,7 +19,16 @@ from ether_actors.agent.agent import free_names
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["HostedNode", "ReloadReport", "agents_by_name", "changed_fields", "check_reload", "place", "without"]
+__all__ = [
+    "HostedNode",
+    "ReloadReport",
+    "agents_by_name",
+    "changed_fields",
+    "check_reload",
+    "must_be_another",
+    "place",
+    "without",
+]
 
 _KEYS: Final = {
     "keys": "security.keys", "insecure": "security.insecure", "access": "access", "limits": "limits", "timing": "timing",
@@ -34,6 +43,8 @@ _serials: Final = count(1)
 class ReloadReport:
     """The report of a reload: what became of each node, and of each agent as `NODE/AGENT`.
 
+    An agent that scales stands once, by the name of its first instance, however many it has.
+
     Example:
         from ether.cluster import ReloadReport
 
@@ -47,6 +58,8 @@ class ReloadReport:
     """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
     stopped: tuple[str, ...] = ()
     """Drained, and left the bus."""
+    rescaled: tuple[str, ...] = ()
+    """Agents that scale, and have other bounds; the instances that are within them noticed nothing."""
     unchanged: tuple[str, ...] = ()
     """Noticed nothing; of a node, its process."""
     overran: tuple[str, ...] = ()
@@ -63,8 +76,8 @@ class ReloadReport:
         """The report for people, a line for each word that something is told of."""
         restarted = [f"{name} ({changed})" for name, changed in self.restarted.items()]
         told: dict[str, Sequence[str]] = {
-            "started": self.started, "restarted": restarted, "stopped": self.stopped, "overran": self.overran,
-            "unchanged": self.unchanged,
+            "started": self.started, "restarted": restarted, "rescaled": self.rescaled, "stopped": self.stopped,
+            "overran": self.overran, "unchanged": self.unchanged,
         }  # fmt: skip
         lines = [f"{word:<10}{', '.join(names)}" for word, names in told.items() if names]
         return [*lines, *(f"{'failed':<10}{name}: {why}" for name, why in self.failed.items())]
@@ -97,7 +110,7 @@ def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
     """Check that a reload may turn one specification into another.
 
     Raises:
-        InvalidSpec: something else than the nodes has changed, or an agent that scales; the message names each.
+        InvalidSpec: something else than the nodes has changed; the message names each.
         Unserialisable: an argument of an agent or observer cannot travel to its node's process.
     """
     if changed := changed_fields(old, new, "nodes"):
@@ -108,25 +121,10 @@ def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
             f"A reload cannot change {', '.join(told)}: it changes the nodes, and the rest belongs to the broker or to the "
             "cluster as a whole. Nothing was changed; end the cluster and start it again for this, or undo it in the file."
         )
-    _check_scaled(old, new)
     for node in new.nodes:
         specs: tuple[AgentSpec | ObserverSpec, ...] = (*node.agents, *node.observers)
         for one in specs:
             pack(one.as_dict(), where=f"{one.start} of {node.name}")
-
-
-def _check_scaled(old: ClusterSpec, new: ClusterSpec) -> None:
-    before = {node.name: node for node in old.nodes}
-    for node in new.nodes:
-        if (known := before.get(node.name)) is None:
-            continue
-        was, now = ([one for one in each.agents if one.scale is not None] for each in (known, node))
-        if was != now or (now and changed_fields(known, node, "agents")):
-            names = ", ".join(dict.fromkeys(one.base_name for one in (*was, *now)))
-            raise InvalidSpec(
-                f"A reload cannot change agents that scale, or the node that has them ({names} of {node.name}). Nothing was "
-                "changed; end the cluster and start it again for this, or put the change on a node of another name."
-            )
 
 
 def changed_fields(old: Any, new: Any, *but: str) -> list[str]:
@@ -135,10 +133,16 @@ def changed_fields(old: Any, new: Any, *but: str) -> list[str]:
     return [name for name in names if not _is_same(getattr(old, name), getattr(new, name))]
 
 
+def must_be_another(old: AgentSpec, new: AgentSpec) -> bool:
+    """Whether an agent, or an instance, must be replaced: anything but how many there may be has changed."""
+    return (old.scale is None) is not (new.scale is None) or bool(changed_fields(old, new, "count", "name", "scale"))
+
+
 def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[str, HostedNode]:
     """Give the agents of a new specification the names of those that run, and the others free ones: {node: its new state}.
 
-    On one node, the agents of an entry keep their names if there was an equal entry, or else one of the same name or class.
+    On one node, the agents of an entry keep their names if there was an equal entry, or else one of the same name or class;
+    one that scales keeps all, whatever its bounds are, so that each instance that is up may stay.
     A name that the new specification gives is never another's.
     """
     nodes = list(nodes)
@@ -149,20 +153,21 @@ def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[
     first = 0
     for node in nodes:
         left = list(running[node.name].agents) if node.name in running else []
-        for is_equal in (True, False):
+        for but in (("count",), ("count", "scale"), None):
             for at, agent in enumerate(node.agents, first):
-                found = next((known for known in left if _fits(known.agent, agent, is_equal=is_equal)), None)
+                found = next((known for known in left if _fits(known.agent, agent, but)), None)
                 if at not in kept and found is not None:
                     left.remove(found)
                     names = [name for name in found.names if name not in given or name == agent.name]
-                    kept[at] = names[: agent.most]
+                    may_be_up = found.agent.scale is not None and agent.scale is not None
+                    kept[at] = names if may_be_up else names[: agent.most]
         first += len(node.agents)
     used = {name for names in kept.values() for name in names}
     for is_named in (True, False):
         for at, agent in enumerate(agents):
             if (agent.name is not None) is is_named:
                 names = kept.setdefault(at, [])
-                names += islice(free_names(agent.base_name, used), agent.most - len(names))
+                names += islice(free_names(agent.base_name, used), max(0, agent.most - len(names)))
                 used.update(names)
         used |= given
     places = iter(range(len(agents)))
@@ -184,10 +189,10 @@ def without(agents: Iterable[NamedAgents], names: Iterable[str]) -> list[NamedAg
     return [NamedAgents(agent, tuple(name for name in own if name not in gone)) for agent, own in agents]
 
 
-def _fits(old: AgentSpec, new: AgentSpec, *, is_equal: bool) -> bool:
-    """Whether an entry takes another's place: it says the same but for how many, or it names the same."""
-    if is_equal:
-        return not changed_fields(old, new, "count")
+def _fits(old: AgentSpec, new: AgentSpec, but: Sequence[str] | None) -> bool:
+    """Whether an entry takes another's place: it says the same but for some fields, or else it names the same."""
+    if but is not None:
+        return not changed_fields(old, new, *but)
     return (old.name is None, old.base_name) == (new.name is None, new.base_name)
 
 

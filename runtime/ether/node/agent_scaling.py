@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Final
 
@@ -23,7 +23,7 @@ from ether_actors.agent.scale import Scale, ScalePolicy
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_broker.envelope.payload import pack
-from ether_broker.errors import DuplicateAgent, UnknownAgent
+from ether_broker.errors import Closed, DuplicateAgent, UnknownAgent
 from ether_broker.name_hint import nearest
 from ether_broker.wire.frame import Kind, pack_envelope
 
@@ -65,8 +65,11 @@ class ScaledAgents:
         """{instance that takes nothing new: whether that was said}."""
         self.taken: set[str] = set()
         """Names that others on the bus have."""
-        self.is_starting: bool = False
+        self.rests: threading.Event = threading.Event()
+        """Set while none is being started."""
+        self.rests.set()
         self.has_ended: bool = False
+        """Whether one that is being started ends when it has."""
         self.failures: int = 0
         self.failed_at: float = 0.0
 
@@ -113,20 +116,27 @@ class AgentScaling:
             DuplicateAgent: an agent of that name scales on this node already.
             DuplicateAgent, InvalidManifest, BrokerUnavailable, UsageError: the registry did not take them.
             NotStarted: `__init__` or `on_start` raised; none of them is left running.
+            Closed: it was stopped meanwhile, and did not start either.
         """
+        group.rests.clear()
         self.follow(group)
-        group.is_starting = True
         try:
             return self._start(group, self._free_names(group, group.scale.min))
         except BaseException:
             with self._lock:
+                if group not in self._groups:
+                    raise Closed(f"The agent {group.name!r} was stopped while it started.") from None
                 self._groups.remove(group)
             raise
         finally:
-            group.is_starting = False
+            group.rests.set()
 
-    def follow(self, group: ScaledAgents) -> None:
+    def follow(self, group: ScaledAgents, cells: Iterable[Cell] = ()) -> None:
         """Let instances of an agent come and go from now on.
+
+        Args:
+            group: the agent.
+            cells: its instances that are here already.
 
         Raises:
             DuplicateAgent: an agent of that name scales on this node already.
@@ -137,7 +147,49 @@ class AgentScaling:
                     f"An agent {group.name!r} scales on this node already: give another name, or stop it by stop_many."
                 )
                 raise DuplicateAgent(msg)
+            group.cells.update(dict.fromkeys(cells, self._resources.monotonic()))
             self._groups.append(group)
+
+    def rescale(self, name: str, to: ScaledAgents) -> bool:
+        """Give an agent other bounds and names; its instances go on, and those above the new `max` are drained.
+
+        Args:
+            name: that it has.
+            to: has the bounds and names, those of all instances among them; it is not started.
+
+        Returns:
+            Whether an agent of that name scales here.
+        """
+        with self._lock:
+            for group in self._groups:
+                if group.name == name:
+                    group.name, group.names, group.scale, group.policy = to.name, to.names, to.scale, to.policy
+                    return True
+        return False
+
+    def release(self, names: Collection[str], start: float, drain: float) -> tuple[list[Cell], list[str]]:
+        """Let none come or go by itself of some agents any more; their instances go on, but those that are going end.
+
+        Args:
+            names: of the agents.
+            start: seconds that an instance that is being started has; if it has not started then, it ends when it has.
+            drain: seconds that what runs of those that are going has.
+
+        Returns:
+            The instances that go on, and the names of those of which something still ran.
+        """
+        with self._lock:
+            released = [group for group in self._groups if group.name in names]
+            self._groups = [group for group in self._groups if group not in released]
+        end = self._resources.monotonic() + start
+        for group in released:
+            self._resources.wait(group.rests, max(0.0, end - self._resources.monotonic()))
+        with self._lock:
+            for group in released:
+                group.has_ended = True
+        going = [cell for group in released for cell in group.going]
+        late = self._supervision.stop_cells(going, drain) if going else []
+        return [cell for group in released for cell in group.taking], late
 
     def stop(self, name: str, timeout: float) -> None:
         """Stop all instances of an agent for good; what runs has `timeout` seconds.
@@ -153,11 +205,7 @@ class AgentScaling:
             self._groups.remove(group)
             group.has_ended = True
             cells = list(group.cells)
-        end = self._resources.monotonic() + timeout
-        self._agent_host.begin_leaving(cells)
-        for cell in cells:
-            self._agent_host.await_idle(cell, max(0.0, end - self._resources.monotonic()))
-            self._supervision.remove(cell)
+        self._supervision.stop_cells(cells, timeout)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +224,7 @@ class AgentScaling:
                 if is_said and not cell.works:
                     group.going[cell] = False  # once
                     self._resources.run(lambda cell=cell: self._supervision.remove(cell))  # type: ignore[misc]
-            if group.is_starting:
+            if not group.rests.is_set() or group not in self._groups:
                 return
             instances, queue = len(group.taking), group.queue
             more = group.policy.decide(queue, instances, now)
@@ -185,7 +233,7 @@ class AgentScaling:
             elif more and not self._must_wait(group, now):
                 names = self._free_names(group, min(more, group.scale.max - len(group.cells)))
                 if names:
-                    group.is_starting = True
+                    group.rests.clear()
                     self._resources.run(lambda: self._add(group, names, queue))
 
     def _must_wait(self, group: ScaledAgents, now: float) -> bool:
@@ -225,7 +273,8 @@ class AgentScaling:
         before = len(group.taking)
         try:
             for name in names:
-                if group.has_ended or self._session_state.is_draining:
+                is_full = len(group.cells) >= group.scale.max  # by new bounds
+                if is_full or group not in self._groups or self._session_state.is_draining:
                     break
                 try:
                     self._start(group, [name])
@@ -236,7 +285,7 @@ class AgentScaling:
             logger.exception("another instance of %s did not start", group.name, exc_info=found)
             self._failed(group)
         finally:
-            group.is_starting = False
+            group.rests.set()
         instances = len(group.taking)
         if instances > before:
             due = f"{queue} delegations wait or run, more than {group.scale.per} for each of {before}"
@@ -259,8 +308,10 @@ class AgentScaling:
         for _, cell in rows[:count]:
             group.going[cell] = False
             self._resources.run(lambda cell=cell: self._drain(group, cell))  # type: ignore[misc]
-        enough = f"{queue} delegations wait or run, and one fewer was enough for {group.scale.cooldown:g} s"
-        self._tell(group, len(taking), len(taking) - count, enough)
+        why = f"{queue} delegations wait or run, and one fewer was enough for {group.scale.cooldown:g} s"
+        if len(taking) > group.scale.max:
+            why = f"at most {group.scale.max}"
+        self._tell(group, len(taking), len(taking) - count, why)
 
     def _drain(self, group: ScaledAgents, cell: Cell) -> None:
         self._agent_host.begin_leaving([cell])

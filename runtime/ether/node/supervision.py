@@ -111,7 +111,10 @@ class AgentSupervision:
         Raises:
             UnknownAgent: one is not on this node.
         """
-        cells = [self._agent_host.cell(name) for name in names]
+        return self.stop_cells([self._agent_host.cell(name) for name in names], timeout)
+
+    def stop_cells(self, cells: list[Cell], timeout: float) -> list[str]:
+        """Stop agents for good, as `stop_agents`; those that have left meanwhile are passed over."""
         self._agent_host.begin_leaving(cells)
         late = []
         for cell, is_idle in self._as_they_end(cells, timeout):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 
 from ether import Handle, Limits, Runtime, Scale, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
+from ether.observers import Probe
 from ether_actors.backoff import Backoff
 from ether_broker.errors import Closed, InvalidSpec, Unserialisable, UsageError
 from ether_broker.security.access_list import Access, DelegateRule
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.slow
 KEEPER = "tests.runtime.reloaded:Keeper"
 PLAIN = "tests.runtime.reloaded:Plain"
 SLEEPER = "tests.runtime.reloaded:Sleeper"
+CREW = "tests.runtime.reloaded:Crew"
 ASKER = "tests.runtime.reloaded:Asker"
 KEEP = AgentSpec(KEEPER)
 
@@ -237,19 +240,266 @@ def test_agents_without_a_name_of_their_own_keep_theirs_when_others_go(tmp_path:
         assert it.agents() == {"keeper": "n4", "keeper-2": "n2", "keeper-3": "n3"}
 
 
+# -- agents that scale -------------------------------------------------------------------------------------------
+
+
+class Shift:
+    """What an agent that scales is given to do, all of which runs until `go`."""
+
+    def __init__(self, it: World) -> None:
+        self.it = it
+        self.handles: list[Handle] = []
+
+    def add(self, count: int) -> None:
+        params = {"folder": str(self.it.folder)}
+        self.handles += [self.it.bus.delegate("crew.word", params, timeout=60) for _ in range(count)]
+
+    def await_runs(self, count: int) -> None:
+        wait_until(lambda: len(self.runs()) == count, what=f"{count} run")
+
+    def runs(self) -> list[str]:
+        return [handle.id for handle in self.handles if any(self.it.folder.glob(f"{handle.id}.*"))]
+
+    def answers(self) -> list[dict[str, Any]]:
+        """What each said; each ran once."""
+        self.it.go()
+        answers = [handle.result(20).unwrap().data for handle in self.handles]
+        assert {answer["attempt"] for answer in answers} == {1}
+        assert [(self.it.folder / f"{handle.id}.1").read_text() for handle in self.handles] == ["x"] * len(answers)
+        return answers
+
+
+def crew(most: int, least: int = 1, **fields: Any) -> AgentSpec:
+    return AgentSpec(CREW, "crew", scale=Scale(most, least, per=1, cooldown=60.0), **fields)
+
+
+def conditions(it: World) -> Counter[str]:
+    return Counter(entry["condition"] for entry in it.bus.agents())
+
+
+def test_other_bounds_are_taken_in_place_and_what_runs_goes_on(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(2), KEEP)) as it:
+        before, shift = it.pids(), Shift(it)
+        shift.add(8)
+        shift.await_runs(2)
+        more = it.reload(node("n1", crew(4), KEEP))
+        shift.await_runs(4)
+        fewer = it.reload(node("n1", crew(2), KEEP))
+        wait_until(lambda: conditions(it) == {"up": 3, "draining": 2}, what="the surplus drains")
+        assert it.reload(node("n1", crew(2), KEEP)).rescaled == ()
+        assert len(shift.runs()) == 4
+        words = {answer["word"] for answer in shift.answers()}
+        wait_until(lambda: len(it.agents()) == 3, what="it has gone")
+        least = it.reload(node("n1", crew(4, 4), KEEP))
+        wait_until(lambda: len(it.agents()) == 5, what="the fewest are there")
+        after = it.pids()
+
+    assert words == {"first"}
+    assert after == before
+    assert more == fewer == least == ReloadReport(rescaled=("n1/crew",), unchanged=("n1", "n1/keeper"))
+    assert more.lines()[0] == "rescaled  n1/crew"
+
+
+def test_all_instances_of_a_changed_agent_end_their_work_and_what_waits_and_later_ones_are_new(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(3))) as it:
+        before, shift = it.pids(), Shift(it)
+        shift.add(6)
+        shift.await_runs(3)
+        with it.reloading(node("n1", crew(5, kwargs={"word": "second"}))) as reports:
+            wait_until(lambda: conditions(it) == {"restarting": 3}, what="all are to be replaced")
+            shift.add(6)
+            words = [answer["word"] for answer in shift.answers()]
+        for name in ("crew", "crew-2", "crew-3"):
+            assert it.bus.delegate("crew.word", to=name, timeout=20).result().unwrap().data["word"] == "second"
+        (it.folder / "go").unlink()
+        late = Shift(it)
+        late.add(5)
+        late.await_runs(5)
+        assert {answer["word"] for answer in late.answers()} == {"second"}
+        assert len(it.agents()) == 5
+        after = it.pids()
+
+    assert words == ["first"] * 3 + ["second"] * 9
+    assert after == before
+    assert reports == [ReloadReport(restarted={"n1/crew": "kwargs, scale"}, unchanged=("n1",))]
+
+
+def test_a_count_becomes_a_scale_and_a_scale_a_count(tmp_path: Path):
+    fixed = AgentSpec(CREW, "crew", count=3)
+    with world(tmp_path, node("n1", fixed)) as it:
+        shift = Shift(it)
+        shift.add(6)
+        shift.await_runs(3)
+        with it.reloading(node("n1", crew(2))) as scaled:
+            wait_until(lambda: conditions(it)["restarting"] == 2, what="those that stay are to be replaced")
+            shift.answers()
+        assert set(it.agents()) == {"crew", "crew-2"}
+        (it.folder / "go").unlink()
+        more = Shift(it)
+        more.add(6)
+        more.await_runs(2)
+        assert it.reload(node("n1", crew(3))).rescaled == ("n1/crew",)
+        more.await_runs(3)
+        with it.reloading(node("n1", fixed)) as back:
+            wait_until(lambda: conditions(it)["restarting"] == 3, what="all are to be replaced")
+            more.answers()
+        (it.folder / "go").unlink()
+        last = Shift(it)
+        last.add(9)
+        last.await_runs(3)
+        assert it.reload(node("n1", replace(fixed, count=4))).started == ("n1/crew-4",)
+        last.answers()
+
+    assert scaled == [ReloadReport(restarted={"n1/crew": "scale"}, stopped=("n1/crew-3",), unchanged=("n1",))]
+    restarted = {"n1/crew": "scale", "n1/crew-2": "scale", "n1/crew-3": "scale"}
+    assert back == [ReloadReport(restarted=restarted, unchanged=("n1",))]
+
+
+def test_an_agent_that_scales_comes_moves_and_goes(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2")) as it:
+        shift = Shift(it)
+        came = it.reload(node("n1", KEEP, crew(3)), node("n2"))
+        shift.add(3)
+        shift.await_runs(3)
+        with it.reloading(node("n1", KEEP), node("n2", crew(4))) as moved:
+            wait_until(lambda: "n2" in it.agents().values(), what="it is up on the other node, before it has gone here")
+            shift.answers()
+        assert set(it.agents().values()) == {"n1", "n2"}
+        assert it.agents()["keeper"] == "n1"
+        (it.folder / "go").unlink()
+        late = Shift(it)
+        late.add(4)
+        late.await_runs(4)
+        with it.reloading(node("n1", KEEP), node("n2")) as gone:
+            wait_until(lambda: conditions(it)["draining"] == 4, what="all drain")
+            late.answers()
+        assert it.agents() == {"keeper": "n1"}
+
+    nodes = ("n1", "n2", "n1/keeper")
+    assert came == ReloadReport(started=("n1/crew",), unchanged=nodes)
+    assert moved == [ReloadReport(started=("n2/crew",), stopped=("n1/crew",), unchanged=nodes)]
+    assert gone == [ReloadReport(stopped=("n2/crew",), unchanged=nodes)]
+
+
+@pytest.mark.parametrize("least", [1, 2])
+def test_a_node_whose_process_must_be_another_keeps_what_waits_for_instances(tmp_path: Path, least: int):
+    with world(tmp_path, node("n1", crew(3, least))) as it:
+        before, shift = it.pids(), Shift(it)
+        shift.add(9)
+        shift.await_runs(3)
+        with it.reloading(node("n1", crew(3, least), threads=2)) as reports:
+            wait_until(lambda: conditions(it)["up"] == 0, what="none takes anything more")
+            shift.add(3)
+            answers = shift.answers()
+        after = it.pids()
+        wait_until(lambda: set(it.agents()) <= {"crew", "crew-2", "crew-3"}, what="it is up")
+
+    assert Counter(answer["pid"] for answer in answers) == {before["n1"]: 3, after["n1"]: 9}
+    assert reports == [ReloadReport(restarted={"n1": "threads"})]
+
+
+def test_an_instance_that_is_starting_is_replaced_as_the_others_are(tmp_path: Path):
+    first = crew(2, kwargs={"folder": str(tmp_path)})
+    with world(tmp_path, node("n1", first)) as it:
+        (tmp_path / "hold-first").touch()
+        shift = Shift(it)
+        shift.add(4)
+        wait_until((tmp_path / "starting-crew-2").exists, what="the second one starts")
+        with it.reloading(node("n1", replace(first, kwargs={"word": "second"}))) as reports:
+            shift.await_runs(1)
+            assert conditions(it) == {"up": 1}, "nothing is replaced before it has started"
+            (tmp_path / "hold-first").unlink()
+            wait_until(lambda: conditions(it) == {"restarting": 2}, what="both are to be replaced")
+            words = [answer["word"] for answer in shift.answers()]
+        for name in ("crew", "crew-2"):
+            assert it.bus.delegate("crew.word", to=name, timeout=20).result().unwrap().data["word"] == "second"
+
+    assert words.count("first") in {1, 2}, "one ran, and the other may have begun one when it had started"
+    assert reports == [ReloadReport(restarted={"n1/crew": "kwargs"}, unchanged=("n1",))]
+
+
+def test_an_instance_that_drains_ends_its_work_and_is_not_replaced(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(3))) as it:
+        shift = Shift(it)
+        shift.add(4)
+        shift.await_runs(3)
+        it.reload(node("n1", crew(1)))
+        wait_until(lambda: conditions(it) == {"up": 1, "draining": 2}, what="two drain")
+        with it.reloading(node("n1", crew(1, kwargs={"word": "second"}))) as reports:
+            words = Counter(answer["word"] for answer in shift.answers())
+        assert conditions(it) == {"up": 1}
+        assert it.bus.delegate("crew.word", timeout=20).result().unwrap().data["word"] == "second"
+
+    assert words["first"] >= 3
+    assert reports == [ReloadReport(restarted={"n1/crew": "kwargs"}, unchanged=("n1",))]
+
+
+def test_an_instance_that_drains_has_no_longer_than_the_others(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(2)), drain=0.3) as it:
+        shift = Shift(it)
+        shift.add(2)
+        shift.await_runs(2)
+        it.reload(node("n1", crew(1)))
+        wait_until(lambda: conditions(it) == {"up": 1, "draining": 1}, what="one drains")
+        report = it.reload(node("n1", crew(1, kwargs={"word": "second"})))
+        statuses = {handle.result(20).status for handle in shift.handles}
+        it.go()
+
+    assert Status.COMPLETED not in statuses
+    assert report.overran == ("n1/crew", "n1/crew-2")
+
+
+def test_agents_that_scale_and_do_not_start_are_told_by_one_name_and_go_on_trying(tmp_path: Path):
+    broken = AgentSpec("tests.runtime.reloaded:Missing", "lost", scale=Scale(max=3))
+    stateful = AgentSpec(KEEPER, "kept", scale=Scale(max=3))
+    with world(tmp_path, node("n1", crew(2))) as it:
+        report = it.reload(node("n1", crew(2), broken, stateful))
+        again = it.reload(node("n1", crew(2), replace(broken, start=CREW)))
+        wait_until(lambda: set(it.agents()) == {"crew", "lost"}, what="it has started")
+
+    assert sorted(report.failed) == ["n1/kept", "n1/lost"]
+    assert "has a state" in report.failed["n1/kept"]
+    assert report.unchanged == ("n1", "n1/crew")
+    assert again.failed == {}
+
+
+def test_nothing_is_lost_or_done_twice_while_bounds_and_arguments_change_again_and_again(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(3), KEEP)) as it:
+        probe = it.bus.observe(Probe())
+        shift, is_over = Shift(it), threading.Event()
+        it.go()
+
+        def delegate() -> None:
+            params = {"folder": str(tmp_path), "seconds": 0.02}
+            while not is_over.wait(0.01):
+                if sum(not handle.done for handle in shift.handles) < 30:
+                    shift.handles += [it.bus.delegate("crew.word", params, timeout=60) for _ in range(5)]
+
+        thread = threading.Thread(target=delegate)
+        thread.start()
+        try:
+            for number, scaled in enumerate((
+                crew(6), crew(2), crew(4, 2, kwargs={"word": "second"}), crew(1, kwargs={"word": "second"}),
+                crew(1, kwargs={"word": "third"}), crew(5, 5, kwargs={"word": "third"}), AgentSpec(CREW, "crew", count=2),
+                crew(4, kwargs={"word": "last"}),
+            )):  # fmt: skip
+                done = len(shift.handles)
+                report = it.reload(node("n1", scaled, KEEP))
+                assert (report.failed, report.overran) == ({}, ()), number
+                wait_until(lambda done=done: len(shift.handles) > done + 20 and shift.handles[done + 20].done)  # type: ignore[misc]
+        finally:
+            is_over.set()
+            thread.join()
+        answers = shift.answers()
+        wait_until(lambda: len(probe.find(status=Status.COMPLETED)) >= len(answers), what="all is observed")
+
+    assert {answer["word"] for answer in answers} == {"first", "second", "third", "last"}
+    assert Counter(seen.request_id for seen in probe.find(status=Status.COMPLETED)) == dict.fromkeys(
+        (handle.id for handle in shift.handles), 1
+    )
+
+
 # -- nodes -------------------------------------------------------------------------------------------------------
-
-
-def test_agents_that_scale_stay_as_they_are_and_what_would_change_them_is_refused(tmp_path: Path):
-    scaled = AgentSpec(PLAIN, "crew", scale=Scale(max=4, min=2))
-    with world(tmp_path, node("n1", scaled, KEEP)) as it:
-        report = it.reload(node("n1", scaled, replace(KEEP, args=("second",))))
-        assert "n1/crew" not in (*report.started, *report.stopped, *report.restarted)
-        for changed in (node("n1", replace(scaled, scale=Scale(max=5)), KEEP), node("n1", KEEP)):
-            with pytest.raises(
-                InvalidSpec, match=r"cannot change agents that scale, .*\(crew of n1\).*end the cluster"
-            ):
-                it.reload(changed)
 
 
 def test_nodes_come_and_go(tmp_path: Path):
