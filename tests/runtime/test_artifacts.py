@@ -438,6 +438,28 @@ def test_a_node_with_much_to_send_reads_no_more_of_it(
     monkeypatch.undo()
 
 
+@pytest.mark.usefixtures("elsewhere")
+def test_whatever_a_node_fails_with_is_told_at_once(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    def fail(*_: Any) -> bytes:
+        raise RuntimeError("a bug")
+
+    artifact = make(bus, tmp_path)
+    monkeypatch.setattr(ArtifactServer, "_read", fail)
+    with pytest.raises(ArtifactUnavailable, match="a bug"):
+        artifact.read()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_what_is_too_long_to_be_asked_for_is_told_at_once(bus: Runtime, tmp_path: Path) -> None:
+    artifact = make(bus, tmp_path)
+    assert artifact.source is not None
+    source = artifact.source.model_copy(update={"file": "1" * 9_000})
+    with pytest.raises(ArtifactUnavailable, match="too long to be asked for"):
+        artifact.model_copy(update={"source": source}).read()
+
+
 def test_a_file_that_is_not_as_large_as_was_sealed_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
