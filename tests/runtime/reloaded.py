@@ -69,12 +69,14 @@ class Crew(Agent):
                 time.sleep(0.005)
 
     @capability("crew.word")
-    async def say(self, task: Task, folder: str | None = None, seconds: float = 0.0) -> dict[str, Any]:
+    async def say(
+        self, task: Task, folder: str | None = None, seconds: float = 0.0, until: str = "go"
+    ) -> dict[str, Any]:  # fmt: skip
         await asyncio.sleep(seconds)
         if folder is not None:
             with Path(folder, f"{task.request_id}.{task.attempt}").open("a") as runs:  # noqa: ASYNC230  what a test waits for
                 runs.write("x")
-            while not Path(folder, "go").exists():  # noqa: ASYNC240  as above
+            while not Path(folder, until).exists():  # noqa: ASYNC240  as above
                 await asyncio.sleep(0.005)
         return {"word": self.word, "pid": os.getpid(), "agent": self.agent_name, "attempt": task.attempt}
 

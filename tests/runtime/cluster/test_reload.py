@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -250,8 +251,8 @@ class Shift:
         self.it = it
         self.handles: list[Handle] = []
 
-    def add(self, count: int) -> None:
-        params = {"folder": str(self.it.folder)}
+    def add(self, count: int, until: str = "go") -> None:
+        params = {"folder": str(self.it.folder), "until": until}
         self.handles += [self.it.bus.delegate("crew.word", params, timeout=60) for _ in range(count)]
 
     def await_runs(self, count: int) -> None:
@@ -396,6 +397,35 @@ def test_a_node_whose_process_must_be_another_keeps_what_waits_for_instances(tmp
 
     assert Counter(answer["pid"] for answer in answers) == {before["n1"]: 3, after["n1"]: 9}
     assert reports == [ReloadReport(restarted={"n1": "threads"})]
+
+
+def test_none_comes_to_a_process_that_is_to_end(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(3, 3))) as it:
+        before, shift = it.pids(), Shift(it)
+        shift.add(1, until="first")
+        shift.await_runs(1)
+        shift.add(5)
+        shift.await_runs(3)
+        with it.reloading(node("n1", crew(3, 3), threads=2)):
+            wait_until(lambda: conditions(it)["up"] == 0, what="none takes anything more")
+            (tmp_path / "first").touch()
+            assert shift.handles[0].result(20).ok
+            time.sleep(0.7)  # in which the node would have seen twice that it has fewer instances than `min`
+            answers = shift.answers()
+
+    assert Counter(answer["pid"] == before["n1"] for answer in answers) == {True: 3, False: 3}
+
+
+def test_what_is_left_of_an_agent_that_scales_no_more_ends_while_another_node_still_starts(tmp_path: Path):
+    late = AgentSpec(CREW, "late", kwargs={"folder": str(tmp_path)})
+    with world(tmp_path, node("n1", crew(4, 2))) as it:
+        (tmp_path / "hold-first").touch()
+        with it.reloading(node("n1", AgentSpec(CREW, "crew")), node("n2", late)) as reports:
+            wait_until((tmp_path / "starting-late").exists, what="the other node starts")
+            wait_until(lambda: conditions(it) == {"up": 1}, what="there is one of the new specification, and no other")
+            (tmp_path / "hold-first").unlink()
+
+    assert reports == [ReloadReport(started=("n2", "n2/late"), restarted={"n1/crew": "scale"}, unchanged=("n1",))]
 
 
 def test_an_instance_that_is_starting_is_replaced_as_the_others_are(tmp_path: Path):
