@@ -488,6 +488,19 @@ def test_an_agent_that_is_released_before_its_first_instance_has_failed_does_not
     assert bus.node.agent_host.agent_names == set()
 
 
+def test_no_more_are_started_than_bounds_allow_that_change_meanwhile(bus: Runtime) -> None:
+    Slow.waits_at_start = True
+    bus.start_many(Slow, scale=Scale(max=4, per=1))
+    handles = [bus.delegate("slow.do", timeout=60) for _ in range(8)]
+    assert Slow.starting.wait(PATIENCE)
+    names = ["slow", "slow-2", "slow-3", "slow-4"]
+    assert bus.node.scaling.rescale("slow", ScaledAgents("slow", lambda: names, Scale(max=2, per=1), lambda _: None))
+    Slow.go_on.set()
+
+    assert {handle.result(PATIENCE).unwrap().data for handle in handles} <= {"slow", "slow-2"}
+    assert Slow.starts == 2
+
+
 def test_scaling_that_is_ended_while_an_instance_starts_ends_that_too(bus: Runtime) -> None:
     Slow.waits_at_start = True
     bus.start_many(Slow, scale=Scale(max=2, per=1))
