@@ -202,8 +202,9 @@ class Arena:
             assert len(session.agents) <= 100_000
             assert len(session.cursors) <= 64
             assert len(session.fetches) <= MOST_OPEN
-            assert all(server.serves[number] is session for number, server in session.fetches.items())
-            assert all(asking.fetches[number] is session for number, asking in session.serves.items())
+            assert len(session.serves) <= MOST_OPEN
+            assert all(fetch.asking is session for fetch in session.fetches.values())
+            assert all(fetch.server is session for fetch in session.serves.values())
 
 
 _SHORT = 400
