@@ -285,8 +285,11 @@ def test_a_node_that_is_gone_is_named_at_last(tmp_path: Path) -> None:
             desk.start(Scribe)
             artifact = make(broker, tmp_path)
             assert artifact.read() == CONTENT
-        with pytest.raises(ArtifactUnavailable, match="'desk', which offered the artifact, is not on the bus"):
+        with pytest.raises(
+            ArtifactUnavailable, match="'desk', which offered the artifact, is not on the bus"
+        ) as caught:
             artifact.read(patience=0.3)
+        assert type(caught.value) is ArtifactUnavailable
     with pytest.raises(ArtifactUnavailable, match="No Runtime is open in this process"):
         artifact.read()
 
@@ -509,6 +512,61 @@ def test_a_file_that_is_written_while_it_is_sealed_is_not_offered(
     monkeypatch.setattr(artifact_module, "_digest", write_meanwhile)
     with pytest.raises(OSError, match="was written while it was sealed"):
         bus.artifact(file)
+
+
+def test_what_has_another_size_than_the_system_says_is_not_offered(bus: Runtime) -> None:
+    with pytest.raises(OSError, match="has not the size that the system says"):
+        bus.artifact("/proc/self/status")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_closing_the_runtime_ends_what_waits_for_a_place(tmp_path: Path) -> None:
+    caught: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            artifact.read(patience=60.0)
+        except BaseException as error:
+            caught.append(error)
+
+    with Runtime() as bus:
+        bus.start(Scribe)
+        artifact = make(bus, tmp_path)
+        places = bus.node._artifact_fetcher._places
+        for _ in range(MOST_OF_NODE):
+            assert places.take(bus.name, 1.0)
+        reader = threading.Thread(target=read)
+        reader.start()
+        wait_until(lambda: bool(places._waiting), what="it waits for a place")
+    reader.join(10.0)
+
+    assert [type(error) for error in caught] == [Closed]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_callback_may_not_wait_for_what_another_runtime_fetches(tmp_path: Path) -> None:
+    caught: list[BaseException] = []
+
+    def read(_handle: Any) -> None:
+        try:
+            artifact.read(patience=5.0)
+        except BaseException as error:
+            caught.append(error)
+        read_it.set()
+
+    read_it = threading.Event()
+    with (
+        Runtime(bind="tcp://127.0.0.1:*") as has,
+        Runtime(bind="tcp://127.0.0.1:*") as broker,
+        Runtime.connect(broker.url, name="desk") as desk,
+    ):
+        (tmp_path / "report").write_bytes(CONTENT)
+        artifact = has.artifact(tmp_path / "report")
+        broker.start(Scribe)
+        desk.delegate("scribe.described", {"path": str(tmp_path / "report")}).add_done_callback(read)
+        assert read_it.wait(20.0)
+
+    assert [type(error) for error in caught] == [UsageError]
 
 
 def test_what_cannot_be_read_to_its_end_is_no_error_of_the_system(

@@ -382,7 +382,7 @@ def _no_wait(path: str, flags: int) -> int:
 def _digest(file: BufferedReader, most: int, also: Callable[[bytes], object] = bool) -> tuple[str, int]:
     """The digest and the size of a file, which is read no further than a byte beyond `most`."""
     digest, size = hashlib.sha256(), 0
-    while size <= most:
+    while True:
         try:
             chunk = file.read(min(_CHUNK, most + 1 - size))
         except OSError as error:

@@ -12,6 +12,7 @@ import pytest
 from ether.node import artifact_fetcher
 from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.connection.session_state import SessionState
+from ether.node.transfer_places import TransferPlaces
 from ether_broker.envelope.artifact import Artifact, ArtifactSource
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -166,3 +167,25 @@ def test_the_patience_begins_again_with_each_byte_that_comes(delay: float) -> No
     else:
         with pytest.raises(ArtifactUnavailable, match="came for 1 s; 0 of 262,147 had come"):
             fetched(answer, link)
+
+
+def test_each_chunk_tells_those_who_wait_that_something_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[None] = []
+    monkeypatch.setattr(TransferPlaces, "moved", lambda _self: moved.append(None))
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
+            bring(fetcher, request_id, bytes(length))
+
+    fetched(answer)
+    assert len(moved) == 2
+
+
+@pytest.mark.parametrize("body", [b"\xc1", pack(["no map"]), b"", pack({"code": 3})])
+def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body: bytes) -> None:
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        envelope = pack_envelope(Kind.CHUNK, request_id=asked[0], status=Status.FAILED_EXECUTION, body=body)
+        assert fetcher.answered(read_header(envelope), envelope)
+
+    with pytest.raises(ArtifactUnavailable, match=r"cannot be read|without a reason"):
+        fetched(answer)
