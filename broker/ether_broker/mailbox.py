@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 from ether_broker.mailbox_limits import Limits
-from ether_broker.priority_queue import PriorityQueue
+from ether_broker.priority_queue import PriorityQueue, SharedQueue
 
 __all__ = ["Letter", "Mailbox", "Offer"]
 
@@ -144,6 +144,26 @@ class Mailbox(Generic[_L]):
             self.in_flight = 0
             if self.on_change is not None:
                 self.on_change()
+
+    def share(self, is_shared: Callable[[_L], bool]) -> None:
+        """Know from now on which of the letters that come may wait in another mailbox instead.
+
+        Args:
+            is_shared: whether one may, as it comes.
+        """
+        if not isinstance(self._waiting, SharedQueue):
+            self._waiting = SharedQueue(self._waiting, is_shared)
+
+    @property
+    def next_shared(self) -> _L | None:
+        """The first of those, the highest priority before all others."""
+        queue = self._waiting
+        return next(iter(queue.shared), None) if isinstance(queue, SharedQueue) else None
+
+    def withhold(self, letter: _L) -> None:
+        """Count a letter that waits here as none of those any more."""
+        if isinstance(self._waiting, SharedQueue):
+            self._waiting.withhold(letter)
 
     def close(self) -> None:
         """Let go of what has ended and of who is told: the agent is taken out, and nothing of its waits any more."""

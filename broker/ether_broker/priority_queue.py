@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
-__all__ = ["HIGH", "LOW", "NORMAL", "PriorityQueue", "choose"]
+__all__ = ["HIGH", "LOW", "NORMAL", "PriorityQueue", "SharedQueue", "choose"]
 
 HIGH, NORMAL, LOW = 0, 1, 2
 _WEIGHTS: Final = (16, 4, 1)
@@ -53,11 +53,16 @@ class PriorityQueue(Generic[_I]):
         self._credit: list[int] | None = None
 
     def __len__(self) -> int:
-        return len(self._normal) if self._classes is None else sum(map(len, self._classes))
+        return sum(map(len, self.classes))
 
     def __iter__(self) -> Iterator[_I]:
-        for items in (self._normal,) if self._classes is None else self._classes:
+        for items in self.classes:
             yield from items
+
+    @property
+    def classes(self) -> tuple[OrderedDict[_I, None], ...]:
+        """The items of each priority that there has been, the highest first."""
+        return (self._normal,) if self._classes is None else self._classes
 
     def _class(self, priority: int) -> OrderedDict[_I, None]:
         if priority == NORMAL:
@@ -94,3 +99,54 @@ class PriorityQueue(Generic[_I]):
         """Take everything out."""
         self._normal.clear()
         self._classes = None
+
+
+class SharedQueue(PriorityQueue[_I]):
+    """A queue that knows besides which of its items may wait in another one too, of those that came since it was made.
+
+    Args:
+        queue: whose items it takes over; that is not used any more.
+        is_shared: whether an item that comes may wait in another.
+    """
+
+    __slots__ = ("_is_shared", "shared")
+
+    def __init__(self, queue: PriorityQueue[_I], is_shared: Callable[[_I], bool]) -> None:
+        self._normal, self._classes, self._credit = queue._normal, queue._classes, queue._credit  # noqa: SLF001  its own class's
+        self._is_shared = is_shared
+        self.shared: PriorityQueue[_I] = PriorityQueue()
+        """Those items, in the same order."""
+
+    def append(self, item: _I, priority: int) -> None:
+        """Add an item at the end of its class."""
+        super().append(item, priority)
+        if self._is_shared(item):
+            self.shared.append(item, priority)
+
+    def put_back(self, item: _I, priority: int) -> None:
+        """Add an item at the front of its class."""
+        super().put_back(item, priority)
+        if self._is_shared(item):
+            self.shared.put_back(item, priority)
+
+    def discard(self, item: _I, priority: int) -> None:
+        """Take an item out, if it is there."""
+        super().discard(item, priority)
+        self.withhold(item)
+
+    def pop(self) -> _I | None:
+        """Take the next item out; None if nothing waits."""
+        item = super().pop()
+        if item is not None:
+            self.withhold(item)
+        return item
+
+    def withhold(self, item: _I) -> None:
+        """Note that an item that waits here may wait in no other any more."""
+        for items in self.shared.classes:
+            items.pop(item, None)
+
+    def clear(self) -> None:
+        """Take everything out."""
+        super().clear()
+        self.shared.clear()

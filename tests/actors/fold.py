@@ -117,6 +117,7 @@ def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
             agent.session.digest,
             agent.condition is Condition.DOWN and agent not in waiting,
             waiting.get(agent) == "left",
+            agent.listener is not None,
         )
         for agent in supervisor.state.registry.agents
     }
@@ -125,5 +126,6 @@ def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
 def _folded_agents(history: History) -> dict[str, tuple[object, ...]]:
     leaving = history.leaving()
     return {
-        name: (agent.node, agent.incarnation, agent.is_down, name in leaving) for name, agent in history.agents.items()
+        name: (agent.node, agent.incarnation, agent.is_down, name in leaving, agent.scales)
+        for name, agent in history.agents.items()
     }

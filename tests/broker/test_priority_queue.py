@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ether_broker.priority_queue import HIGH, LOW, NORMAL, PriorityQueue
+from ether_broker.priority_queue import HIGH, LOW, NORMAL, PriorityQueue, SharedQueue
 from ether_broker.wire.frame import Flag, priority_of
 
 CLASSES = st.sampled_from([HIGH, NORMAL, LOW])
@@ -88,3 +88,38 @@ def test_the_flags_of_a_header_say_the_priority() -> None:
         for flags in (Flag.NONE, Flag.HIGH, Flag.LOW, Flag.HIGH | Flag.LOW, Flag.VOLATILE | Flag.LOW)
     ]
     assert found == [NORMAL, HIGH, LOW, NORMAL, LOW]
+
+
+class SharedQueues(Queues):
+    """A queue whose odd numbers may wait in another too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.old = [self.new() for _ in range(3)]
+        for item in self.old:
+            self.queue.append(item, NORMAL)
+            self.lists[NORMAL].append(item)
+        self.shared: SharedQueue[int] = SharedQueue(self.queue, lambda item: item % 2 == 1)
+        self.queue = self.shared
+        self.withheld: set[int] = {*self.old}
+
+    @rule(data=st.data())
+    def withhold(self, data: st.DataObject) -> None:
+        if items := list(self.queue):
+            self.withheld.add(item := data.draw(st.sampled_from(items)))
+            self.shared.withhold(item)
+
+    @rule()
+    def clear(self) -> None:
+        self.queue.clear()
+        for items in self.lists.values():
+            items.clear()
+
+    @invariant()
+    def it_knows_which_may_wait_in_another(self) -> None:
+        expected = [item for item in self.queue if item % 2 and item not in self.withheld]
+        assert list(self.shared.shared) == expected
+
+
+TestSharedQueues = SharedQueues.TestCase
+TestSharedQueues.settings = settings(max_examples=100, stateful_step_count=60)

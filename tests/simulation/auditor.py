@@ -371,18 +371,11 @@ class Auditor:
         sharing, state = supervisor.sharing.job, supervisor.state
         if sharing.at <= state.now or sharing in state.schedule.paused or state.journal.trouble is not None:
             return  # the next step goes on with it
-        if self._world.scenario.barred:
-            return  # it may be that just this one may not have it
-        for agent in state.registry.agents:
-            if agent.listener is None or not agent.mailbox.waiting_count:
-                continue
-            front = next(iter(agent.mailbox._waiting), None)
-            if front is None or front.pinned or front.parent is not None or agent.replicas is None:
-                continue
-            for other in agent.replicas:  # type: ignore[attr-defined]  # they are `Replicas`
+        for agent, instances in supervisor.sharing._instances.items():
+            front = agent.mailbox.next_shared
+            for other in instances.members if front is not None else ():
                 box = other.mailbox
-                is_free = other is not agent and box.is_open and not box.waiting_count
-                if is_free and other.listener is not None and box.in_flight < box.limits.window:
+                if box.is_open and not box.waiting_count and box.in_flight < box.limits.window:
                     self.fail(
                         "sharing", f"{self.name(front.request_id)} waits for {agent.name!r}, and {other.name!r} is free"
                     )

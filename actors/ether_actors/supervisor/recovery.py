@@ -59,7 +59,7 @@ def recover(
         InvalidManifest, InvalidEnvelope: an agent's manifest is not what a broker writes.
     """
     nodes: dict[bytes, Session] = {}
-    kept, leaving = _restore_agents(state, nodes, history)
+    kept, leaving = _restore_agents(state, membership, nodes, history)
     works: dict[bytes, list[Entry]] = {}
     turns: Counter[tuple[bytes, int]] = Counter()
     """How many of each agent's delegations of a priority, from the oldest on, were never reassigned."""
@@ -75,7 +75,11 @@ def recover(
             state.ledger.open(entry)
             questions.append(entry)
         elif entry is not None:
-            _place(state.ledger, entry, accepted, turns, history.window)
+            window = max(history.window, accepted.window)
+            present = history.agents.get(entry.agent.manifest.agent)
+            if present is not None and present.scales and not present.was_another:
+                window = min(window, entry.agent.manifest.max_concurrency)
+            _place(state.ledger, entry, accepted, turns, window)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
     _restore_leases(state, lease_service, history)
@@ -98,7 +102,7 @@ def _restore_leases(state: BrokerState, lease_service: LeaseService, history: Hi
 
 
 def _restore_agents(
-    state: BrokerState, nodes: dict[bytes, Session], history: History
+    state: BrokerState, membership: Membership, nodes: dict[bytes, Session], history: History
 ) -> tuple[list[Registration], dict[Registration, str]]:
     """Enter the agents, and their sessions into `nodes`; returns those whose node had been lost, and those that leave."""
     kept: list[Registration] = []
@@ -117,7 +121,8 @@ def _restore_agents(
             manifests[agent.manifest] = manifest
         condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
         own = manifest.model_copy(update={"agent": name})
-        registration = state.registry.restore(own, session, condition, len(agent.manifest))
+        listener = membership.registering.listener if agent.scales else None
+        registration = state.registry.restore(own, session, condition, len(agent.manifest), listener)
         if agent.is_down:
             session.agents.pop(registration.name, None)
             kept.append(registration)
@@ -171,14 +176,15 @@ def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[tupl
 
     Each priority of a mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is
     behind the first `window` of those of its priority, was not sent; unless it is volatile, and left before the end that gave
-    it its credit was in the journal. The window is the largest of the brokers that may have sent it.
+    it its credit was in the journal. The window is the largest of the brokers that may have sent it; of
+    an instance that scales, the places that it has.
     """
     ledger.open(entry)
     mailbox = entry.agent.mailbox
     turn = entry.agent.name, entry.priority
     if not accepted.agent:
         turns[turn] += 1
-    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[turn] <= max(window, accepted.window)
+    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[turn] <= window
     if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return

@@ -161,7 +161,7 @@ class Supervisor:
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         relay = ArtifactRelay(self.state)
-        self.sharing: Sharing = Sharing(self.state, reassignment)
+        self.sharing: Sharing = Sharing(self.state, recipients, reassignment)
         self._membership = Membership(
             self.state, delivery, reassignment, self._replay, to_text(make_id()), on_lost=relay.lost
         )  # fmt: skip

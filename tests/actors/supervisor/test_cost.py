@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import pytest
 
-from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.wire.frame import DRAINS, Kind
-from tests.actors.crowd import Crowd
+from tests.actors.crowd import _FAR, Crowd
 from tests.actors.peers import Peer, request_id
 from tests.actors.work_counter import WorkCounter
 
@@ -193,6 +193,51 @@ def working(crowd: Crowd, capability: str, agents: int) -> Peer:
     crowd.boss.inbox.clear()
     assert len(peer.work()) == agents
     return peer
+
+
+# -- agents that scale -------------------------------------------------------------------------------------------
+
+
+@operation(Growth.LOG)
+def an_answer_of_one_of_many_agents_that_scale_for_each_of_which_something_waits(crowd: Crowd, _many: int) -> int:
+    peer = crowd.join("other.work", 0)
+    agents = [f"{peer.name}.{number}" for number in range(crowd.size)]
+    for agent in agents:
+        scaling(crowd, peer, [agent], agent)
+    crowd.settle()
+    for agent in agents:
+        crowd.boss.delegate("boss", agent, timeout=_FAR)
+        crowd.boss.delegate("boss", agent, timeout=_FAR)
+    crowd.settle()
+    [number] = [
+        received.number for received in peer.took(Kind.DELEGATION) if received.header.target == agents[0].encode()
+    ]
+    cost = crowd.cost(lambda: peer.respond(agents[0], number))
+    assert len(peer.work()) == 1
+    crowd.leave(peer)
+    return cost
+
+
+@operation(Growth.LOG)
+def an_instance_that_is_free_while_much_waits_that_names_another(crowd: Crowd, _many: int) -> int:
+    peer = crowd.join("other.work", 0)
+    agents, kind = [f"{peer.name}.{number}" for number in range(2)], f"{peer.name}.kind"
+    scaling(crowd, peer, agents[:1], kind)
+    crowd.settle()
+    crowd.give(kind, crowd.size, to=agents[0])
+    crowd.give(kind, 2)
+    peer.inbox.clear()
+    cost = crowd.cost(lambda: scaling(crowd, peer, agents[1:], kind))
+    assert len(peer.work()) == 1
+    crowd.leave(peer)
+    return cost
+
+
+def scaling(crowd: Crowd, peer: Peer, agents: list[str], capability: str) -> None:
+    """Say REGISTER of instances of an agent that scales."""
+    manifest = pack({"capabilities": [{"name": capability}]})
+    body = {"agents": agents, "manifest": manifest, "scales": True}
+    peer.send(Kind.REGISTER, request_id=request_id(crowd.bus.next_id()), body=body)
 
 
 # -- delegations -------------------------------------------------------------------------------------------------

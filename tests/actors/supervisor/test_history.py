@@ -42,8 +42,9 @@ def event(name: str, **fields: Any) -> bytes:
     )
 
 
-def agent_up(name: str = "a", node: str = "n", incarnation: bytes = b"1" * 16) -> bytes:
-    return event("agent_up", agent=name, node=node, version="", incarnation=incarnation, manifest=pack({}))
+def agent_up(name: str = "a", node: str = "n", incarnation: bytes = b"1" * 16, **more: Any) -> bytes:
+    fields = {"manifest": pack({}), **more}
+    return event("agent_up", agent=name, node=node, version="", incarnation=incarnation, **fields)
 
 
 def reassigned(number: int, agent: str, attempt: int = 2) -> bytes:
@@ -164,6 +165,32 @@ def test_an_agent_that_comes_back_has_a_new_incarnation():
 
     agent = history.agents["a"]
     assert (agent.node, agent.incarnation, agent.is_down) == ("m", b"2" * 16, False)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_an_agent_scales_as_it_registered_last_and_has_places_only_if_it_never_registered_otherwise(*, is_packed: bool):
+    def scaling(*before: bytes) -> tuple[bool, bool]:
+        history = told([delegation(1)], *([up] for up in before))
+        if is_packed:
+            history = History.of(history.pack())
+        return history.agents["a"].scales, history.agents["a"].was_another
+
+    other = agent_up(scales=True, manifest=pack({"max_concurrency": 2}))
+    assert scaling(agent_up()) == (False, False)
+    assert scaling(agent_up(scales=True)) == (True, False)
+    assert scaling(agent_up(scales=True), agent_up(scales=True)) == (True, False)
+    assert scaling(agent_up(scales=True), agent_up()) == (False, False)
+    assert scaling(agent_up(), agent_up(scales=True)) == (True, True)
+    assert scaling(agent_up(scales=True), other) == (True, True)
+    assert scaling(other, agent_up(scales=True), agent_up(scales=True)) == (True, True)
+
+
+def test_a_checkpoint_of_an_older_ether_says_of_no_agent_that_it_scales():
+    history = told([agent_up(scales=True)])
+    older = unpack(history.pack())
+    del older["scaling"]
+
+    assert [agent.scales for agent in History.of(pack(older)).agents.values()] == [False]
 
 
 def test_an_agent_that_was_down_too_long_is_forgotten():
@@ -307,7 +334,7 @@ def test_a_mutated_checkpoint_is_read_or_corrupt(data: st.DataObject):
         History.of(bytes(whole))
 
 
-@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "leaving", "ended", "leases"])
+@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "leaving", "scaling", "ended", "leases"])
 @pytest.mark.parametrize("value", [None, 7, "text", [7], [[7]], [["x", "y"]], {"a": 1}])
 def test_a_checkpoint_with_a_field_of_another_kind_is_corrupt(field: str, value: object):
     state = unpack(full().pack())

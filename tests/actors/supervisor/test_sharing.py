@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
 from typing import Any
 
 import pytest
@@ -13,13 +15,15 @@ from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.wire.frame import DRAINS, Kind
+from ether_broker.transport.cost import SHARED
+from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.stored_journal import Disk, StoredJournal
 
 
-def scale(peer: Peer, *agents: str, places: int = 1, scales: bool = True) -> None:
+def scale(peer: Peer, *agents: str, places: int = 1, scales: bool = True, capability: str = "x.y") -> None:
     """Register instances of an agent that scales."""
-    declared = (Capability(name="x.y"),)
+    declared = (Capability(name=capability),)
     manifest = Manifest(agent=agents[0], capabilities=declared, max_concurrency=places)
     packed = pack(manifest.model_dump(mode="json", exclude_defaults=True, exclude={"agent"}))
     body = {"agents": list(agents), "manifest": packed, "scales": scales}
@@ -135,8 +139,8 @@ def test_what_nobody_had_room_for_when_an_instance_went_is_given_on_when_one_is_
     bus.state.registry.condition(agent, Condition.DRAINING)
     leaving = sharing._reassignment.drained(agent)
     assert [next(leaving), next(leaving)] == [1, 1], "all that waits was looked at, and is not back in the mailbox yet"
-    assert sharing._reassignment.share(agent) is None
-    sharing._backlog.clear()
+    assert agent.mailbox.next_shared is None, "it is not given to anybody meanwhile"
+    sharing._instances[agent].waiting.clear()
     assert next(leaving, None) is None
 
     for _ in numbers[1:]:
@@ -252,6 +256,276 @@ def test_sharing_is_done_a_share_in_a_step() -> None:
     assert bus.agent("a").mailbox.waiting_count == 9
 
 
+@pytest.mark.parametrize("capability", ["*", "x.y.z"])
+def test_what_waits_goes_to_nobody_else_who_would_take_it(capability: str) -> None:
+    """A fallback agent, or one of a capability below it, would be chosen if the instances were away."""
+    bus, desk, host = started("a")
+    other = bus.node("other")
+    other.register("other", capability)
+    bus.step()
+    other.inbox.clear()
+
+    first, _, _ = ask(desk, 3)
+
+    assert (given(host), given(other)) == ([(first, "a")], [])
+    assert bus.agent("a").mailbox.waiting_count == 2
+
+
+def test_what_an_instance_has_handed_back_is_not_given_to_it_again() -> None:
+    bus, desk, host = started("a")
+    other = bus.node("other")
+    scale(other, "b")
+    numbers = ask(desk, 30)
+    given(host)
+
+    for _ in numbers:
+        for number, agent in given(other):
+            other.hand_back(agent, number)
+        bus.step()
+
+    returns = Counter(event["request_id"] for event in bus.events("reassigned") if event["returns"])
+    assert set(returns.values()) == {1}
+    assert desk.outcomes() == {}
+    assert bus.agent("a").mailbox.waiting_count == 29
+
+
+@pytest.mark.parametrize("flag", [Flag.FALLTHROUGH, Flag.ROUTED])
+def test_what_names_an_instance_waits_for_that_instance_whatever_its_flags_say(flag: Flag) -> None:
+    bus, desk, host = started("a")
+    [running, named] = ask(desk, 2, to="a", flags=flag)
+    given(host)
+
+    scale(host, "a-2")
+
+    assert given(host) == []
+    host.respond("a", running)
+    bus.step()
+    assert given(host) == [(named, "a")]
+
+
+def test_what_names_another_agent_and_fell_through_is_shared() -> None:
+    _, desk, host = started("a")
+    ask(desk, 1)
+    [fallen] = ask(desk, 1, to="nobody", flags=Flag.FALLTHROUGH)
+    given(host)
+
+    scale(host, "a-2")
+
+    assert given(host) == [(fallen, "a-2")]
+
+
+@pytest.mark.parametrize("many", [1, 7, 8, 40])
+def test_however_many_name_an_instance_what_waits_behind_them_goes_to_others(many: int) -> None:
+    _, desk, host = started("a")
+    ask(desk, 1)
+    ask(desk, many, to="a")
+    free = ask(desk, 3)
+    given(host)
+
+    scale(host, "a-2", "a-3", "a-4")
+
+    assert given(host) == [(free[0], "a-2"), (free[1], "a-3"), (free[2], "a-4")]
+
+
+def test_what_the_access_list_gives_to_one_instance_only_holds_up_nothing_behind_it() -> None:
+    rules = [DelegateRule(who="p", to="a"), DelegateRule(who="d")]
+    access = Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
+    bus, desk, host = started("a", access=access)
+    [begun] = ask(desk, 1)
+    bound = bus.delegator("p").delegate("p")
+    bus.step()
+    free = ask(desk, 2)
+    given(host)
+
+    scale(host, "a-2", "a-3")
+
+    assert given(host) == [(free[0], "a-2"), (free[1], "a-3")]
+    host.respond("a", begun)
+    bus.step()
+    assert given(host) == [(bound, "a")]
+
+
+def test_an_instance_of_many_places_is_given_what_waits_for_many_of_one() -> None:
+    _, desk, host = started("large", places=20)
+    ask(desk, 3, to="large")
+    small = [f"small-{number}" for number in range(8)]
+    scale(host, *small)
+    for name in small:
+        ask(desk, 1, to=name)
+    given(host)
+
+    numbers = ask(desk, 12)
+
+    assert sorted(given(host)) == [(number, "large") for number in numbers]
+
+
+def test_the_oldest_of_all_that_wait_is_given_first_and_a_high_priority_before() -> None:
+    bus, desk, host = started("a", "b")
+    ask(desk, 2)
+    given(host)
+    numbers = ask(desk, 6)
+    [low] = ask(desk, 1, flags=Flag.LOW)
+    [high] = ask(desk, 1, flags=Flag.HIGH)
+    for number in numbers:
+        entry = bus.entry(number)
+        assert entry is not None
+        if entry.agent.name == b"a":
+            desk.cancel("d", number)
+    bus.step()
+    left = [number for number in numbers if bus.entry(number)]
+    later = ask(desk, 2)
+
+    scale(host, "c")
+    order = []
+    for _ in range(6):
+        [(number, agent)] = given(host)
+        order.append(number)
+        host.respond(agent, number)
+        bus.step()
+
+    assert order[:5] == [high, *left, later[0]]
+    assert low not in order
+
+
+def test_instances_of_one_agent_do_not_hold_up_those_of_another() -> None:
+    """However fast they answer: what waits for each agent has its turn."""
+    bus, desk, host = started("a")
+    busy = bus.node("busy")
+    scale(busy, "b", capability="v.w")
+    ask(desk, 200, capability="v.w", timeout=1000.0)
+    scale(busy, *(f"b-{number}" for number in range(2, 50)), capability="v.w")
+    numbers = ask(desk, 2)
+    given(host)
+
+    scale(host, "a-2")
+
+    assert given(host) == [(numbers[1], "a-2")]
+
+
+def test_an_agent_of_which_many_kinds_wait_does_not_hold_up_another_node() -> None:
+    bus, desk, host = started("a")
+    busy, kinds = bus.node("busy"), [f"v.w{number}" for number in range(200)]
+    for number, kind in enumerate(kinds):
+        scale(busy, f"b{number}", capability=kind)
+        ask(desk, 2, capability=kind)
+    numbers = ask(desk, 2)
+    given(host)
+    job = bus.supervisor.sharing.job
+    run, job.run = job.run, lambda: inf
+    for number, kind in enumerate(kinds):
+        manifest = Manifest(agent="c", capabilities=(Capability(name=kind),))
+        packed = pack(manifest.model_dump(mode="json", exclude_defaults=True, exclude={"agent"}))
+        body = {"agents": [f"c{number}"], "manifest": packed, "scales": True}
+        busy.send(Kind.REGISTER, request_id=request_id(bus.next_id()), body=body)
+    bus.step()
+    scale(host, "a-2")
+    assert given(host) == []
+
+    job.run = run
+    job.wake()
+    bus.step()
+
+    assert given(host) == [(numbers[1], "a-2")]
+    assert job.at <= bus.now, "the others wait for their turn"
+
+
+def test_of_more_nodes_than_one_step_looks_at_each_has_its_turn() -> None:
+    bus = Bus()
+    desk, count = bus.delegator("d"), SHARED_PER_STEP + 4
+    nodes = [bus.node(f"n{number}") for number in range(count)]
+    job = bus.supervisor.sharing.job
+    run, job.run = job.run, lambda: inf
+    for number, node in enumerate(nodes):
+        scale(node, f"a{number}", capability=f"v.w{number}")
+        ask(desk, 6, capability=f"v.w{number}")
+        scale(node, f"b{number}", places=5, capability=f"v.w{number}")
+        given(node)
+    job.run = run
+    job.wake()
+
+    bus.step()
+    bus.step()
+
+    counts = [len(given(node)) for node in nodes]
+    assert sum(counts) == 2 * SHARED_PER_STEP
+    assert min(counts) == 1
+
+
+def test_a_look_in_vain_is_one_of_the_step_s_and_charged_to_the_node_of_what_waits() -> None:
+    rules = [DelegateRule(who="p", to="a"), DelegateRule(who="d")]
+    access = Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
+    bus, desk, host = started("a", access=access)
+    ask(desk, 1)
+    bound = bus.delegator("p")
+    for _ in range(2 * SHARED_PER_STEP):
+        bound.delegate("p")
+    bus.step()
+    [free] = ask(desk, 1)
+    given(host)
+    other, before = bus.node("other"), host.session.input.tag
+
+    scale(other, "b")
+
+    assert given(other) == []
+    assert host.session.input.tag - before == SHARED * SHARED_PER_STEP
+    bus.step()
+    bus.step()
+    assert given(other) == [(free, "b")]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_waits_for_a_lost_instance_is_shared_by_a_broker_that_was_restarted_too(*, is_restarted: bool) -> None:
+    bus = Bus()
+    journal = StoredJournal(Disk())
+    bus.restart(journal)
+    desk, host = bus.delegator("d"), bus.node("host")
+    scale(host, "a")
+    _, *waiting = [desk.delegate("d", timeout=500.0) for _ in range(4)]
+    bus.step()
+    host.die()
+    bus.pass_time(40.0)
+    if is_restarted:
+        bus.restart(journal.crash())
+    other = bus.node("other")
+
+    scale(other, *(f"a-{number}" for number in range(2, 5)))
+
+    assert given(other) == [(number, f"a-{position}") for position, number in enumerate(waiting, 2)]
+
+
+def test_a_broker_that_was_restarted_takes_no_more_as_begun_than_an_instance_has_places_for() -> None:
+    bus = Bus()
+    journal = StoredJournal(Disk())
+    bus.restart(journal)
+    desk, host = bus.delegator("d"), bus.node("host")
+    scale(host, "a", places=2)
+    for _ in range(50):
+        desk.delegate("d", timeout=500.0)
+    bus.step()
+
+    bus.restart(journal.crash())
+
+    mailbox = bus.agent("a").mailbox
+    assert (mailbox.in_flight, mailbox.waiting_count) == (2, 48)
+
+
+def test_what_an_instance_had_before_it_scaled_is_taken_as_begun() -> None:
+    bus = Bus()
+    journal = StoredJournal(Disk())
+    bus.restart(journal)
+    desk, host = bus.delegator("d"), bus.node("host")
+    scale(host, "a", scales=False)
+    for _ in range(50):
+        desk.delegate("d", timeout=500.0)
+    bus.step()
+    scale(host, "a")
+    assert bus.agent("a").mailbox.in_flight == 50
+
+    bus.restart(journal.crash())
+
+    assert bus.agent("a").mailbox.in_flight == 50
+
+
 def test_observers_are_told_of_another_number_of_instances() -> None:
     bus, _, host = started("a")
     host.send(Kind.SCALE, source=b"a", body={"before": 1, "instances": 3, "why": "9 wait"})
@@ -274,17 +548,40 @@ def test_numbers_that_are_none_are_refused(body: dict[str, Any]) -> None:
     assert bus.events("agent_scaled") == []
 
 
-def test_a_node_tells_of_no_agent_that_it_may_not_host() -> None:
-    access = Access(
-        delegate=[DelegateRule(who="*")],
-        observe="*",
-        read="*",
-        change="*",
-        register=[RegisterRule("host", "a*"), RegisterRule("nd", "d")],
-    )
-    bus, _, host = started("a", access=access)
-    host.send(Kind.SCALE, source=b"b", body={"before": 1, "instances": 2})
+@pytest.mark.parametrize("agent", [b"", b"a", b"a-2", b"ether", b"node:host", b"nobody", b"plain"])
+def test_a_node_tells_of_no_agent_of_which_it_has_no_instances(agent: bytes) -> None:
+    bus, _, _ = started("a")
+    other = bus.node("other", "plain")
+    scale(other, "b")
+    other.send(Kind.SCALE, source=agent, body={"before": 1, "instances": 2})
     bus.step()
 
-    assert [received.code for received in host.took(Kind.ERROR)] == ["access_denied"]
+    assert [received.code for received in other.took(Kind.ERROR)] == ["access_denied"]
     assert bus.events("agent_scaled") == []
+
+
+def test_a_node_tells_of_an_agent_whose_first_name_another_node_has_until_its_last_instance_left() -> None:
+    bus, _, _ = started("a")
+    other = bus.node("other")
+    scale(other, "a-2", "a-3")
+    for name in (b"a-2", b"a-3", b""):
+        other.send(Kind.SCALE, source=b"a", body={"before": 1, "instances": 2})
+        bus.step()
+        if name:
+            assert other.took(Kind.ERROR) == []
+            other.send(Kind.UNREGISTER, source=name, body={"condition": "gone", "reason": "stopped"})
+            bus.pass_time(1.0)
+
+    assert [received.code for received in other.took(Kind.ERROR)] == ["access_denied"]
+    assert len(bus.events("agent_scaled")) == 2
+
+
+def test_nothing_is_left_of_instances_that_have_gone() -> None:
+    bus, desk, host = started("a", "b")
+    ask(desk, 4)
+    for name in (b"a", b"b"):
+        host.send(Kind.UNREGISTER, source=name, body={"condition": "gone", "reason": "stopped"})
+    bus.pass_time(20.0)
+    sharing = bus.supervisor.sharing
+
+    assert [len(sharing._instances), len(sharing._alike), len(sharing._names), len(sharing._untold)] == [0] * 4

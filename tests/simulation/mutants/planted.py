@@ -438,11 +438,11 @@ def _half_the_time(call_after: Any) -> Any:
     return lambda self, seconds, call: call_after(self, seconds / 2, call)
 
 
-def _keep_to_itself(_give_on: Any) -> Any:
+def _keep_to_itself(_give_next: Any) -> Any:
     """What waits for an instance goes to no other that is free."""
 
-    def mutated(self: Sharing, agents: Any) -> None:
-        agents.clear()
+    def mutated(_self: Sharing, instances: Any) -> None:
+        instances.waiting.clear()
 
     return mutated
 
@@ -545,6 +545,6 @@ PLANTED: Final = (
         proof="tests.actors.supervisor.test_event_service:"
         "test_an_event_waits_for_an_agent_that_is_down_no_longer_than_that_is_remembered",
     ),  # one world in some thousands shows it
-    _mutant("instances keep what waits", "sharing", (Sharing, "_give_on", _keep_to_itself), 3, "scale"),
+    _mutant("instances keep what waits", "sharing", (Sharing, "_give_next", _keep_to_itself), 3, "scale"),
     _mutant("more instances than may be", "scale", (AgentScaling, "_free_names", _one_instance_too_many), 26, "scale"),
 )

@@ -69,6 +69,8 @@ class Delivery:
                 return
             self._share.spend()
             self.expire(entry)
+        if agent.listener is not None:  # what was sent is as much to do as when it waited, but does not wait any more
+            agent.listener(agent)
 
     def send_to_holders(self, entries: Iterable[Entry]) -> None:
         """Send for the agents that the entries were moved to."""

@@ -30,8 +30,6 @@ ends it."""
 MAX_RETURNS: Final = 16
 """How often a delegation is handed back before that ends it: two holders would pass it between them until its deadline."""
 _RETRY: Final = 1.0
-_PASSED: Final = 8
-"""Delegations that may go to nobody else which are passed over for one that may."""
 EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 """Of a sub-delegation that is cancelled for that."""
 
@@ -177,28 +175,11 @@ class Reassignment:
         if agent.listener is not None:
             agent.listener(agent)
 
-    def share(self, agent: Registration) -> bool | None:
-        """Give the oldest of what waits for an agent, and may go to others, to one that is free to begin it.
-
-        Returns:
-            Whether it was given; None if the first few that wait, or all of them, name the agent.
-        """
-        passed: list[Entry] = []
-        try:
-            while len(passed) < _PASSED and (entry := agent.mailbox.take()) is not None:
-                choice = None if entry.pinned else self._recipients.free(entry)
-                if choice is None:
-                    passed.append(entry)
-                    if not entry.pinned:
-                        return False
-                    continue
-                self._give(entry, choice)
-                agent.mailbox.forget(entry)
-                self._delivery.send_waiting(entry.agent)
-                return True
-            return None
-        finally:
-            agent.mailbox.keep(passed)
+    def share(self, entry: Entry, choice: Choice) -> None:
+        """Give what waits for one agent to another that begins it at once."""
+        entry.agent.mailbox.forget(entry)
+        self._give(entry, choice)
+        self._delivery.send_waiting(choice.agent)
 
     def run_again(self, entries: list[Entry]) -> Generator[int, None, None]:
         """Let what an agent had begun, and its node knows nothing of, wait for it again, before all that waits.

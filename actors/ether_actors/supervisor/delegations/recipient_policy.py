@@ -33,8 +33,6 @@ _DRAINING: Final = Condition.DRAINING
 _SINGLE: Final = Interface.SINGLE
 _CHAINED: Final = Interface.CHAINED
 _SHOWN: Final = 8
-_LOOKED_AT_FOR_FREE: Final = 4
-"""Holders with the least to do that are looked at for a free one: some may be expected back."""
 
 
 class RecipientPolicy:
@@ -86,26 +84,32 @@ class RecipientPolicy:
                 Status.REJECTED_CAPABILITY, AccessDenied.code, message, reason=Reason.FORBIDDEN
             ) from None  # fmt: skip
 
-    def another(self, entry: Entry, without: AbstractSet[Registration] = _NOBODY) -> Choice | None:
+    def another(self, entry: Entry) -> Choice | None:
         """Who else may have what was accepted: another holder than the one that has it now, and no less idempotent."""
-        choice = self.alternative(entry, without)
+        choice = self.alternative(entry)
         return None if choice is None or (entry.idempotent and not choice.idempotent) else choice
 
-    def alternative(self, entry: Entry, without: AbstractSet[Registration] = _NOBODY) -> Choice | None:
-        """Who else takes what an accepted delegation asks for, but for some."""
+    def alternative(self, entry: Entry) -> Choice | None:
+        """Who else takes what an accepted delegation asks for."""
         access = self._state.access
         grant = EVERYTHING if access.is_open else access.grant(entry.asking_session.node, name_of(entry.source))
         blocked = _blocked(entry.parent) if entry.parent is not None else _NOBODY
-        return self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked, *without})
+        return self._best(entry.capability, grant, entry.parent, {entry.agent, *blocked})
 
-    def free(self, entry: Entry) -> Choice | None:
-        """Who else may have what was accepted, and begins it at once."""
-        busy: set[Registration] = set()
-        while len(busy) < _LOOKED_AT_FOR_FREE and (choice := self.another(entry, busy)) is not None:
-            if _is_free(choice.agent):
-                return choice
-            busy.add(choice.agent)
-        return None
+    def of(self, agent: Registration, entry: Entry) -> Choice | None:
+        """What an agent makes of a delegation that was accepted for another one; None: it may not have it."""
+        choice = self._state.registry.resolve(agent, entry.capability)
+        if choice is None or choice.name != entry.capability or (entry.idempotent and not choice.idempotent):
+            return None
+        if not agent.manifest.takes(_kind(entry.parent)) or (
+            entry.parent is not None and _is_cycle(agent, entry.parent)
+        ):
+            return None
+        access, source = self._state.access, name_of(entry.source)
+        if access.is_open:
+            return choice
+        grant = access.grant(entry.asking_session.node, source)
+        return choice if grant.permits(name_of(choice.name), agent.manifest.agent) else None
 
     def _named(self, grant: Grant, header: Header, parent: Entry | None) -> Choice:
         registry = self._state.registry
@@ -179,13 +183,6 @@ class RecipientPolicy:
             Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason, asked=asked, known=known,
             alternative_agent=other.agent.manifest.agent if other else None,
         )  # fmt: skip
-
-
-def _is_free(agent: Registration) -> bool:
-    """Whether an agent begins at once what it is given."""
-    mailbox = agent.mailbox
-    places = min(mailbox.limits.window, agent.manifest.max_concurrency)
-    return mailbox.is_open and not mailbox.waiting_count and mailbox.in_flight < places
 
 
 def _kind(parent: Entry | None) -> Interface:

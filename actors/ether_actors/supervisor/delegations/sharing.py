@@ -7,26 +7,34 @@ a node ── SCALE ──► scaled ──► event                           h
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
+from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import AccessDenied, InvalidEnvelope
-from ether_broker.transport.cost import BLOCKED, HOLDERS_SHIFT
+from ether_broker.transport.cost import BLOCKED, HOLDERS_SHIFT, SHARED
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["SHARED_PER_STEP", "TELL", "Sharing"]
 
 SHARED_PER_STEP: Final = 16
-"""Delegations that one step gives to other instances."""
+"""Delegations that one step looks at to give them to other instances."""
 TELL: Final = 0.25
 """Seconds between two words to nodes of how much waits."""
+_COMPARED: Final = 16
+"""Instances of which the oldest delegation is looked for, and that are looked at for who may have it."""
 _MOST_TOLD: Final = 256
 """Agents of which one SCALE tells."""
 _WHY: Final = 200
@@ -34,22 +42,49 @@ _WHY: Final = 200
 _MOST_INSTANCES: Final = 1 << 17
 
 
-class Sharing:
-    """The part of the supervisor that treats the mailboxes of an agent's instances as one queue.
+class _Instances:
+    """The instances of agents that scale and declare the same capabilities, which may do each other's work."""
 
-    As soon as an instance is free, it is given the oldest delegation that waits for another one and names none; the instances
-    for which something waits give in turn. Nothing here runs for agents that do not scale.
+    __slots__ = ("declared", "due", "free", "members", "waiting")
+
+    def __init__(self, declared: frozenset[str]) -> None:
+        self.declared = declared
+        self.members: dict[Registration, int] = {}
+        """{instance: how many delegations its node was told last that wait for it; -1 before it was told}."""
+        self.free: dict[Registration, None] = {}
+        """Those that begin at once what they are given, and some that do no more; next whose turn it is."""
+        self.waiting: dict[Registration, None] = {}
+        """Those for which something waits that others may have, and some for which nothing does any more."""
+        self.due: set[str] = set()
+        """Whose turns they are looked at in."""
+
+
+class Sharing:
+    """The part of the supervisor that treats what waits for instances of an agent as one queue.
+
+    As soon as an instance is free, it is given the oldest delegation that waits for another one with its capabilities, high
+    priority first; if something waits for more than 16, for one of 16 whose turn it is. A delegation stays where it is if its
+    delegator names the instance, if another one has handed it back, and once none of the instances that are free may have
+    it, by the access list or by what it was made for. Nothing here runs for agents that do not scale.
 
     Args:
         state: of the broker.
+        recipients: says who may have it.
         reassignment: gives what waits to others.
     """
 
-    def __init__(self, state: BrokerState, reassignment: Reassignment) -> None:
+    def __init__(self, state: BrokerState, recipients: RecipientPolicy, reassignment: Reassignment) -> None:
         self._state = state
+        self._recipients = recipients
         self._reassignment = reassignment
-        self._backlog: dict[object, dict[Registration, None]] = {}
-        """{instances that are alike: those for which something waits that others may have, whose turn it is first}."""
+        self._alike: dict[frozenset[str], _Instances] = {}
+        """{names of capabilities: the instances that declare these}."""
+        self._instances: dict[Registration, _Instances] = {}
+        """{instance: it and those that are like it}."""
+        self._names: Counter[tuple[Session, bytes]] = Counter()
+        """How many instances a session has of the agents of a name."""
+        self._due: RoundRobin[str, tuple[str, _Instances]] = RoundRobin(SHARED_PER_STEP)
+        """{whose instance has changed: those of which one is free and something waits for another}, in turn."""
         self._untold: dict[Registration, None] = {}
         """Instances of which their nodes may have to be told another number."""
         self._tell_at = -inf
@@ -57,25 +92,61 @@ class Sharing:
         self._share = StepShare(state.schedule, SHARED_PER_STEP)
 
     def changed(self, agent: Registration) -> None:
-        """Note that an instance has more or less to do, or another condition."""
-        waiting = agent.mailbox.waiting_count
-        if waiting and agent.replicas is not None:
-            self._backlog.setdefault(agent.replicas, {}).setdefault(agent)
-        if waiting or agent.told:  # what waits may be sent later in this step: the numbers are compared when it ends
-            self._untold[agent] = None
-        if self._backlog or self._untold:
+        """Note that an instance has more or less to do, or another condition, or is none any more."""
+        if agent.replicas is None:
+            self._leave(agent)
+            return
+        instances = self._instances.get(agent)
+        if instances is None:
+            instances = self._enter(agent)
+        for some, belongs in ((instances.free, _is_free), (instances.waiting, _has_shared)):
+            if belongs(agent):
+                some.setdefault(agent)
+            else:
+                some.pop(agent, None)
+        self._put(agent.session.owner or agent.session.node, instances)
+        if agent.mailbox.waiting_count or instances.members[agent]:
+            self._untold[agent] = None  # the numbers are compared when they are told: what waits may be sent before
+        if self._due.owners:
             self.job.wake()
+        elif self._untold:
+            self.job.wake(self._tell_at)
+
+    def _enter(self, agent: Registration) -> _Instances:
+        agent.mailbox.share(_is_shared)
+        declared = frozenset(capability.name for capability in agent.manifest.capabilities)
+        instances = self._alike.get(declared)
+        if instances is None:
+            instances = self._alike[declared] = _Instances(declared)
+        instances.members[agent] = -1
+        self._instances[agent] = instances
+        self._names.update((agent.session, name) for name in _agents_of(agent.name))
+        return instances
+
+    def _leave(self, agent: Registration) -> None:
+        self._untold.pop(agent, None)
+        instances = self._instances.pop(agent, None)
+        if instances is None:
+            return
+        for some in (instances.members, instances.free, instances.waiting):
+            some.pop(agent, None)
+        if not instances.members:
+            del self._alike[instances.declared]
+        for name in _agents_of(agent.name):
+            self._names[agent.session, name] -= 1
+            if not self._names[agent.session, name]:
+                del self._names[agent.session, name]
 
     def scaled(self, session: Session, header: Header, envelope: bytes) -> None:
         """Tell observers that a node has another number of instances of an agent.
 
         Raises:
-            AccessDenied: the node may not host it.
+            AccessDenied: it has none.
             InvalidEnvelope: the numbers are none.
         """
         agent, said = name_of(header.source), read_map(envelope[header.body :], CONTROL)
-        if not self._state.access.may_register(session.node, agent):
-            raise AccessDenied(f"The node {session.node!r} may not host {agent!r}: the access list does not have it.")
+        if (session, header.source) not in self._names:
+            raise AccessDenied(f"The node {session.node!r} has no instances of {agent!r}: it cannot tell how many.")
         numbers = {key: said.get(key) for key in ("before", "instances")}
         for key, number in numbers.items():
             if type(number) is not int or not 0 <= number < _MOST_INSTANCES:
@@ -85,43 +156,53 @@ class Sharing:
         self._state.event("agent_scaled", agent=agent, node=session.node, **numbers, why=why)
 
     def _go_on(self) -> float:
-        state, share, at = self._state, self._share, inf
+        state, owners, share, at = self._state, self._due.owners, self._share, inf
         if state.journal.trouble is None:
             share.keep_half()
-            for group, agents in list(self._backlog.items()):
-                self._give_on(agents)
-                if not agents:
-                    del self._backlog[group]
-            if self._backlog and share.left <= 0:
+            while owners and share.left > 0:
+                for owner, instances in self._due.take(share.left):
+                    share.spend()
+                    self._give_next(instances)
+                    instances.due.discard(owner)
+                    self._put(owner, instances)
+            if owners:
                 at = 0.0
-        elif self._backlog:
+        elif owners:
             self.job.pause()  # until the journal can be written
         if self._untold and state.now >= self._tell_at:
             self._tell()
         return min(at, self._tell_at) if self._untold else at
 
-    def _give_on(self, agents: dict[Registration, None]) -> None:
-        """Give what waits for some instances to those that are free."""
-        while agents and self._share.left > 0:
-            agent = next(iter(agents))
-            del agents[agent]
-            given = self._reassignment.share(agent)
-            agent.session.input.spend(self._state.registry.looked() >> HOLDERS_SHIFT)
-            if given is not None and agent.mailbox.waiting_count:
-                agents[agent] = None
-            if given is False:
-                return
-            if given:
-                self._share.spend()
+    def _put(self, owner: str, instances: _Instances) -> None:
+        if instances.free and instances.waiting and owner not in instances.due:
+            instances.due.add(owner)
+            self._due.put(owner, (owner, instances), last=True)
+
+    def _give_next(self, instances: _Instances) -> None:
+        """Give the oldest delegation that waits for an instance, and may go to others, to one that is free."""
+        waiting, free = _first(instances.waiting, _has_shared), _first(instances.free, _is_free)
+        if not waiting or not free:
+            return
+        before = min(waiting, key=lambda agent: _age(agent.mailbox.next_shared))
+        entry = before.mailbox.next_shared
+        assert entry is not None
+        choice = next(filter(None, (self._recipients.of(agent, entry) for agent in free)), None)
+        before.session.input.spend(SHARED + (self._state.registry.looked() >> HOLDERS_SHIFT))
+        if choice is None:
+            before.mailbox.withhold(entry)
+        else:
+            self._reassignment.share(entry, choice)
+            _to_end(instances.free, choice.agent)
+        _to_end(instances.waiting, before)
 
     def _tell(self) -> None:
         """Tell the nodes how much waits for their instances."""
         self._tell_at = self._state.now + TELL
         told: dict[Session, dict[str, int]] = {}
         for agent in self._untold:
-            session, waiting = agent.session, agent.mailbox.waiting_count
-            if waiting != agent.told and session.agents.get(agent.name) is agent and not session.lost:
-                agent.told = waiting
+            session, waiting, members = agent.session, agent.mailbox.waiting_count, self._instances[agent].members
+            if waiting != members[agent] and session.agents.get(agent.name) is agent and not session.lost:
+                members[agent] = waiting
                 told.setdefault(session, {})[agent.manifest.agent] = waiting
         self._untold.clear()
         for session, numbers in told.items():
@@ -129,3 +210,42 @@ class Sharing:
             for first in range(0, len(rows), _MOST_TOLD):
                 body = pack({"waiting": dict(rows[first : first + _MOST_TOLD])})
                 self._state.session_table.send_aside(session, pack_envelope(Kind.SCALE, body=body))
+
+
+def _is_free(agent: Registration) -> bool:
+    """Whether an instance begins at once what it is given."""
+    mailbox = agent.mailbox
+    return mailbox.is_open and not mailbox.waiting_count and mailbox.in_flight < mailbox.limits.window
+
+
+def _has_shared(agent: Registration) -> bool:
+    """Whether something waits for an instance that others may have."""
+    return agent.mailbox.next_shared is not None
+
+
+def _first(agents: dict[Registration, None], belongs: Callable[[Registration], bool]) -> list[Registration]:
+    """The first few, but for those that do not belong to them any more, which are taken out."""
+    found = []
+    for agent in list(islice(agents, _COMPARED)):
+        if belongs(agent):
+            found.append(agent)
+        else:
+            del agents[agent]
+    return found
+
+
+def _to_end(agents: dict[Registration, None], agent: Registration) -> None:
+    """Let it be another's turn."""
+    if agent in agents:
+        del agents[agent]
+        agents[agent] = None
+
+
+def _agents_of(instance: bytes) -> set[bytes]:
+    """The names of the agents of which one of that name may be an instance: `reader-2` of `reader`."""
+    base, _, number = instance.rpartition(b"-")
+    return {instance, base} if base and number.isdigit() else {instance}
+
+
+_is_shared = attrgetter("is_shared")
+_age = attrgetter("priority", "number")

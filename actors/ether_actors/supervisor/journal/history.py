@@ -80,6 +80,10 @@ class Present:
     """Whether its node was lost: its mailbox is kept."""
     leaving: str = ""
     """Why it leaves for good; empty: it does not. Its work had not all been ruled on."""
+    scales: bool = False
+    """Whether it is an instance of an agent that scales, of which its node has no more than it has places for."""
+    was_another: bool = False
+    """Whether it scales and was registered otherwise before, so that its node may have more than that."""
     came: int = field(default=0, compare=False)
     """The number of the event that says that it registered; 0 of one that a checkpoint knows."""
 
@@ -199,7 +203,13 @@ class History:
 
     def _agent_up(self, body: dict[str, Any]) -> None:
         manifest = self.agents[body["like"]].manifest if "like" in body else body["manifest"]
-        self.agents[body["agent"]] = Present(manifest, body["node"], body["incarnation"], came=self._number)
+        before, scales = self.agents.get(body["agent"]), body.get("scales") is True
+        was_another = scales and before is not None and (
+            before.was_another or not before.scales or before.manifest != manifest
+        )  # fmt: skip
+        self.agents[body["agent"]] = Present(
+            manifest, body["node"], body["incarnation"], scales=scales, was_another=was_another, came=self._number
+        )
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
@@ -282,6 +292,7 @@ class History:
                 for name, agent in self.agents.items()
             ],
             "leaving": self.leaving(),
+            "scaling": {name: agent.was_another for name, agent in self.agents.items() if agent.scales},
             "ended": self.ended.pack(),
             "leases": [[resource, *held] for resource, held in self.leases.items()],
             "states": self.states.pack(),
@@ -320,6 +331,9 @@ class History:
             history.agents = {name: Present(manifests[kind], *agent) for name, kind, *agent in agents}
             for name, reason in state.get("leaving", {}).items():  # an older Ether wrote none
                 (history.agents[name].leaving,) = _checked([reason], (str,))
+            for name, was_another in state.get("scaling", {}).items():  # an older Ether wrote none
+                (history.agents[name].was_another,) = _checked([was_another], (bool,))
+                history.agents[name].scales = True
             history.ended = Ended.of(state["ended"], most=remembered)
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}

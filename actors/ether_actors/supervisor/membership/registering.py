@@ -81,6 +81,8 @@ class Registering:
         )  # fmt: skip
         for name in names:
             said: dict[str, object] = {"manifest": packed} if name == names[0] else {"like": names[0]}
+            if scales:
+                said["scales"] = True
             known = state.registry.get(name.encode())
             self._departures.remembered.make_room(session, known, places)
             named = Manifest.trusted({**vars(manifest), "agent": name})

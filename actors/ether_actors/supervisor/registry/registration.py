@@ -83,9 +83,8 @@ class Registration:
     refused_instance: bytes = b""
     """The instance of it whose state was refused last: nothing else of that is saved."""
     listener: Callable[[Registration], None] | None = None
-    """Told when it has more or less to do, or another condition: of an instance of an agent that scales."""
-    told: int = -1
-    """How many delegations its node was told last that wait for such an instance here; -1 before it was told."""
+    """Told when it has more or less to do, or another condition, and when it leaves its replicas: of an instance of an agent
+    that scales."""
     turn: int = field(default_factory=lambda: next(turns))
     """The tie-break among equal load: the lowest is chosen. Renewed when it is chosen or, in a large group
     (`replicas_by_load.FEW`), when

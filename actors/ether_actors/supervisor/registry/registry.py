@@ -94,6 +94,8 @@ class Registry:
         if known is None:
             return self._enter(manifest, session, Condition.UP, size, listener)
         self.index.remove(known)
+        if known.listener is not None:
+            known.listener(known)
         self.subscriptions.remove(known)
         is_elsewhere = known.session is not session
         self._detach(known)
@@ -116,9 +118,12 @@ class Registry:
             return
         raise DuplicateAgent(f"An agent named {name!r} lives on node {known.session.node!r}: choose another name.")
 
-    def restore(self, manifest: Manifest, session: Session, condition: Condition, size: int) -> Registration:
+    def restore(
+        self, manifest: Manifest, session: Session, condition: Condition, size: int,
+        listener: Callable[[Registration], None] | None = None,
+    ) -> Registration:  # fmt: skip
         """Enter an agent as a journal knows it; its mailbox takes work and gives none until it registers again."""
-        return self._enter(manifest, session, condition, size)
+        return self._enter(manifest, session, condition, size, listener)
 
     def _enter(
         self, manifest: Manifest, session: Session, condition: Condition, size: int,
@@ -132,10 +137,12 @@ class Registry:
         if condition is not Condition.UP:
             agent.mailbox.pause()
         self._attach(agent, session, size)
+        if listener is not None:
+            listener(agent)
         return agent
 
     def _listen(self, agent: Registration, listener: Callable[[Registration], None] | None) -> None:
-        agent.listener, agent.told, limits = listener, -1, self._limits
+        agent.listener, limits = listener, self._limits
         if listener is not None:
             limits = replace(limits, window=min(limits.window, agent.manifest.max_concurrency))
         agent.mailbox.limits = limits
@@ -146,6 +153,8 @@ class Registry:
             self._detach(agent)
             self._names.remove(agent.name)
             self.index.remove(agent)
+            if agent.listener is not None:
+                agent.listener(agent)
             self.subscriptions.remove(agent)
             agent.resolved.clear()  # they and the mailbox lead back to it: nothing is left to the garbage collector
             agent.mailbox.close()

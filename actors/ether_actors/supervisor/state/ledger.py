@@ -36,6 +36,9 @@ class State(IntEnum):
 
 _QUEUED, _SENT, _RUNNING, _ENDED = State
 _VOLATILE: Final = int(Flag.VOLATILE)
+_ROUTED: Final = int(Flag.ROUTED)
+_FLAGS: Final = 3
+"""Where an envelope has them."""
 _PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 _ALLOWED: Final = (
     (_SENT, _ENDED),
@@ -129,6 +132,11 @@ class Entry:
     def is_over(self) -> bool:
         """Whether it has its outcome."""
         return self.state is _ENDED
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether any instance of an agent that scales may have it: its delegator named none, and none has handed it back."""
+        return not self.returns and bool(self.envelope[_FLAGS] & _ROUTED)
 
     def ancestors(self) -> Iterator[Entry]:
         """The delegation and those that it was made for, nearest first."""

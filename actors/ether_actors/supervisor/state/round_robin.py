@@ -29,12 +29,12 @@ class RoundRobin(Generic[_K, _T]):
         self.owners: OrderedDict[_K, deque[_T]] = OrderedDict()
         """{owner: its items}, the next to be served first; empty when there is none."""
 
-    def put(self, owner: _K, item: _T) -> None:
-        """Add an item."""
+    def put(self, owner: _K, item: _T, *, last: bool = False) -> None:
+        """Add an item; an owner that had none comes first, or `last` where an item may be put again when it was taken."""
         items = self.owners.get(owner)
         if items is None:
             items = self.owners[owner] = deque()
-            self.owners.move_to_end(owner, last=False)
+            self.owners.move_to_end(owner, last=last)
         items.append(item)
 
     def take(self, most: int | None = None) -> Iterator[_T]:
