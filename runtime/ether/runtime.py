@@ -404,7 +404,7 @@ class Runtime:
         except NotStarted as failure:
             raise failure.error from None
         except DuplicateAgent as error:
-            if name is not None:
+            if name is not None or scale is not None:  # that has said what to do
                 raise
             label = getattr(agent, "__name__", "Agent")
             raise DuplicateAgent(f"{error} Pass name=, as in bus.start({label}, name='{base}-{count + 1}').") from None

@@ -32,6 +32,7 @@ from ether.node.agent_scaling import ScaledAgents
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.execution.cell import CellState
+from ether_broker.wire.frame import DRAINS, Kind, read_header
 from tests.support import wait_until
 
 PATIENCE = 20.0
@@ -303,7 +304,7 @@ def test_an_instance_that_is_stopped_by_hand_is_replaced_when_there_are_too_few(
 def test_nothing_is_decided_by_the_word_of_a_broker_that_is_gone(double: TestRuntime) -> None:
     double.start_many(Worker, scale=Scale(max=4, per=1))
     node, now = double.node, double.clock.monotonic()
-    node.agent_host.cell("worker").queued = 50
+    node.agent_host.cell("worker").outstanding = 50
     heard, node._session_state.heard = node._session_state.heard, now - 1_000.0
     node.scaling.ticked(now)
     double.run()
@@ -313,6 +314,110 @@ def test_nothing_is_decided_by_the_word_of_a_broker_that_is_gone(double: TestRun
     node.scaling.ticked(now)
     double.run()
     assert len(Worker.starts) == 4
+
+
+@pytest.mark.parametrize("least", [1, 3])
+def test_an_agent_that_scales_on_two_nodes_has_other_names_on_the_second(double: TestRuntime, least: int) -> None:
+    probe = double.observe(Probe())
+    double.start_many(Worker, scale=Scale(max=4, min=2))
+    with double.join("other") as other:
+        refs = other.start_many(Worker, scale=Scale(max=4, min=least, per=1))
+        assert [ref.name for ref in refs] == [f"worker-{number}" for number in range(3, 3 + least)]
+        other.delegate("work.do", {"n": 1, "seconds": 1.0}, to="worker-3", timeout=100.0)
+        ask(double, 20)
+        double.advance(0.6)
+        nodes = {seen.event["node"] for seen in probe.events if seen.event["event"] == "agent_scaled"}
+
+    assert "other" in nodes, "it tells how many, by the name that the other node's first has"
+
+
+def test_on_a_second_node_those_are_stopped_that_started_before_one_failed(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=4, min=2))
+    with double.join("other") as other:
+        start = other.node.agent_host.start_agents
+
+        def last_fails(names: list[str], *args: Any) -> Any:
+            if names == ["worker-4"]:
+                raise RuntimeError("no licence is left")
+            return start(names, *args)
+
+        other.node.agent_host.start_agents = last_fails  # type: ignore[method-assign]
+        with pytest.raises(RuntimeError, match="no licence"):
+            other.start_many(Worker, scale=Scale(max=4, min=2))
+        assert instances(double) == ["worker", "worker-2"]
+        other.node.agent_host.start_agents = start  # type: ignore[method-assign]
+        assert len(other.start_many(Worker, scale=Scale(max=4, min=2))) == 2
+
+
+def test_no_more_start_once_nothing_waits_for_them(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=20, min=2, per=1))
+    node = double.node
+    group = node.scaling._groups[0]
+    for cell in group.cells:
+        cell.outstanding = 10
+    start = group.start
+
+    def done_meanwhile(names: list[str]) -> None:
+        start(names)
+        if len(group.cells) == 3:
+            for cell in group.cells:
+                cell.outstanding = 0
+
+    group.start = done_meanwhile
+    node.scaling.ticked(double.clock.monotonic())
+    double.run()
+
+    assert len(instances(double)) == 4, "one had started when it was seen"
+
+
+def test_what_one_that_goes_still_runs_is_counted(double: TestRuntime) -> None:
+    probe = double.observe(Probe())
+    double.start_many(Worker, scale=Scale(max=8, per=2, cooldown=2.0))
+    running: list[Any] = []
+    for seconds, load in ((10, 8), (100, 5)):
+        for _ in range(2 * seconds):
+            running = [handle for handle in running if not handle.done]
+            running += ask(double, load - len(running), seconds=20.0)
+            double.advance(0.5)
+
+    assert changes(probe) == [(1, 4), (4, 3)]
+
+
+def test_the_cooldown_begins_anew_when_no_broker_was_heard_meanwhile(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=4, per=1, cooldown=10.0))
+    handles = ask(double, 4)
+    double.advance(5.0)
+    assert [handle.done for handle in handles] == [True] * 4
+    node, looked = double.node, double.clock.monotonic()
+    for later in (0.0, 11.0, 12.0, 13.0):
+        node._session_state.heard = looked + later
+        node.scaling.ticked(looked + later)
+        double.run()
+
+    assert [agent["condition"] for agent in double.agents()] == ["up"] * 4
+
+
+@pytest.mark.parametrize("leaves", [lambda bus: bus.stop("worker-2"), lambda bus: bus.close(0.0)])
+def test_what_is_handed_back_comes_to_the_broker_after_the_word_that_its_agent_drains(
+    double: TestRuntime, leaves: Callable[[Runtime], object]
+) -> None:
+    """Else it would come again, and be handed back again."""
+    with double.join("other") as other:
+        other.start_many(Worker, 2)
+        host, sent = other.node.agent_host, []
+        send, state = host._sender.send, other.node._session_state
+
+        def noted(envelope: bytes) -> None:
+            header = read_header(envelope)
+            if header.kind == Kind.UNREGISTER and header.flags & DRAINS:
+                sent.append(state.is_draining or bool(host._leaving))
+            send(envelope)
+
+        host._sender.send = noted  # type: ignore[method-assign]
+        leaves(other)
+        host._sender.send = send  # type: ignore[method-assign]
+
+    assert sent[:1] == [False]
 
 
 def test_names_that_are_taken_are_passed_over(double: TestRuntime) -> None:

@@ -592,8 +592,8 @@ class Auditor:
                 if not least <= count <= scale.max:
                     self.fail("scale", f"{group.name} has {count} instances at rest, of {scale.min} to {scale.max}")
                 for cell in group.cells:
-                    if cell.queued:
-                        self.fail("scale", f"{cell.queued} seem to wait for {cell.name!r} at rest")
+                    if cell.outstanding:
+                        self.fail("scale", f"{cell.outstanding} seem to wait or run for {cell.name!r} at rest")
 
     def _finish_queues(self, supervisor: Supervisor) -> None:
         ledger = supervisor.state.ledger

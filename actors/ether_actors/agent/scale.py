@@ -40,7 +40,8 @@ class Scale:
     per: int = 4
     """Delegations that wait or run for each instance before there is another."""
     cooldown: float = 30.0
-    """Seconds in which one instance fewer has to have been enough before one is taken away."""
+    """Seconds in which one instance fewer has to have been enough without a break before one is taken away; while the node
+    hears of no broker, nobody knows."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -69,6 +70,10 @@ class ScalePolicy:
         self._scale = scale
         self._enough_since = inf
         """Since when one instance fewer would have been enough."""
+
+    def interrupted(self) -> None:
+        """Note that nobody knows how much waited since the last decision: the cooldown begins anew."""
+        self._enough_since = inf
 
     def decide(self, queue: int, instances: int, now: float) -> int:
         """How many instances more there should be, or fewer if it is below 0.

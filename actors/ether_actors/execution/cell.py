@@ -128,7 +128,7 @@ class Cell:
     """
 
     __slots__ = (
-        "_dispatcher", "_handlers", "_services", "agent", "inbox", "keeper", "make", "name", "queued", "state", "works",
+        "_dispatcher", "_handlers", "_services", "agent", "inbox", "keeper", "make", "name", "outstanding", "state", "works",
     )  # fmt: skip
 
     def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:
@@ -144,8 +144,8 @@ class Cell:
         self.state: CellState = CellState.NEW
         self.works: dict[bytes, Work] = {}
         """What is in the inbox or with a handler: {request id: work}."""
-        self.queued: int = 0
-        """Delegations that wait for it at the broker; known of instances of agents that scale only."""
+        self.outstanding: int = 0
+        """Delegations that wait for it or are with it, as the broker said last; of instances of agents that scale only."""
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -182,7 +182,7 @@ class AgentHost:
     def registrations(self, but: Container[str] = ()) -> list[bytes]:
         """REGISTER of every agent but some, for a broker that does not know them any more, and then which of them drain."""
         for cell in self.cells:
-            cell.queued = 0  # it is told anew
+            cell.outstanding = 0  # it is told anew
         present = [cell for cell in self.cells if cell.agent is not None and cell.name not in but]
         draining = [_ALL] if self._session_state.is_draining else list(self._leaving)
         conditions = [*map(_drains, draining), *self._giving_way.values()]
@@ -250,12 +250,12 @@ class AgentHost:
         if cell is not None and cell.keeper is not None:
             cell.keeper.reset(saved, refused)
 
-    def note_waiting(self, waiting: Mapping[str, int]) -> None:
-        """Take note of how much waits at the broker for instances of agents that scale."""
-        for name, count in waiting.items():
+    def note_outstanding(self, outstanding: Mapping[str, int]) -> None:
+        """Take note of how much instances of agents that scale have to do, as the broker knows it."""
+        for name, count in outstanding.items():
             cell = self._cells.get(name.encode())
             if cell is not None:
-                cell.queued = count
+                cell.outstanding = count
 
     def call_off(self) -> None:
         """Cancel everything that was asked by a broker that was lost; nothing is said of it. States are saved anew."""
@@ -363,11 +363,12 @@ class AgentHost:
         """Give agents nothing new; what was not started goes back to the broker."""
         for cell in cells:
             name = cell.name.encode()
+            if self._cells.get(name) is cell:
+                self._sender.send(_drains(name))  # first: what comes is handed back from now on, and would come again
             self._leaving.add(name)
             if self._cells.get(name) is not cell:  # it has left meanwhile, and its name is free
                 self._leaving.discard(name)
                 continue
-            self._sender.send(_drains(name))
             self._responder.hand_back(cell.take_unstarted())
         self._control_calls.await_deliveries()
 
@@ -375,10 +376,14 @@ class AgentHost:
         """Wait until what runs of an agent has ended, `timeout` seconds at most; whether it has."""
         return cell.inbox is None or self._resources.wait(cell.inbox.idle(), timeout)
 
-    def hand_back(self) -> bool:
-        """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
+    def say_draining(self) -> None:
+        """Tell the broker that no agent takes anything new."""
         if self._cells:  # else those that gave way would drain, and are to come back
             self._sender.send(_drains(_ALL))
+
+    def hand_back(self) -> bool:
+        """Give back what was not started, now that nothing new is taken; whether the broker answered that it knows."""
+        self.say_draining()
         for cell in self.cells:
             self._responder.hand_back(cell.take_unstarted())
         return self._control_calls.await_deliveries()

@@ -3,7 +3,7 @@
 Node.ticked ──► AgentScaling ──► ScalePolicy                                       how many there should be
                              ──► start ──► AgentHost                               one that comes
                              ──► AgentHost.begin_leaving, AgentSupervision.remove  one that goes, once it has nothing more
-broker ── SCALE ──► Cell.queued                                                    what waits for each
+broker ── SCALE ──► Cell.outstanding                                               what waits for each, or runs
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _LONGEST: Final = 60.0
 """Seconds of such a pause at most, and after its start in which an instance that gives up counts as one that did not start."""
 _SAID: Final = 3
 """Failures in a row that are said aloud."""
+_LATE: Final = 2.0
+"""Seconds without a look after which nobody knows what was enough: no broker was heard, or the process had stopped."""
 _CLOSED: Final = 5.0
 """Seconds that what runs has when scaling ended while an instance started."""
 
@@ -70,6 +72,8 @@ class ScaledAgents:
         self.rests.set()
         self.has_ended: bool = False
         """Whether one that is being started ends when it has."""
+        self.looked_at: float = 0.0
+        """When it was decided last how many there should be."""
         self.failures: int = 0
         self.failed_at: float = 0.0
 
@@ -80,8 +84,14 @@ class ScaledAgents:
 
     @property
     def queue(self) -> int:
-        """Delegations that wait for these, or run."""
-        return sum(len(cell.works) + cell.queued for cell in self.taking)
+        """Delegations that wait for the instances, or run, those that go among them, as the broker said last of all at once."""
+        return sum(cell.outstanding for cell in list(self.cells))
+
+    @property
+    def needs_more(self) -> bool:
+        """Whether there are fewer instances than there should be at the least, or than what waits and runs needs."""
+        taking = len(self.taking)
+        return taking < self.scale.min or self.queue > self.scale.per * taking
 
 
 class AgentScaling:
@@ -110,18 +120,18 @@ class AgentScaling:
         supervision.on_left = self._left
 
     def add(self, group: ScaledAgents) -> list[Cell]:
-        """Start an agent that scales, with the fewest instances that it may have.
+        """Start an agent that scales, with the fewest instances that it may have; names that others have are passed over.
 
         Raises:
-            DuplicateAgent: an agent of that name scales on this node already.
-            DuplicateAgent, InvalidManifest, BrokerUnavailable, UsageError: the registry did not take them.
+            DuplicateAgent: an agent of that name scales on this node already, or others have all names that it may have.
+            InvalidManifest, BrokerUnavailable, UsageError: the registry did not take them.
             NotStarted: `__init__` or `on_start` raised; none of them is left running.
             Closed: it was stopped meanwhile, and did not start either.
         """
         group.rests.clear()
         self.follow(group)
         try:
-            return self._start(group, self._free_names(group, group.scale.min))
+            return self._start_least(group)
         except BaseException:
             with self._lock:
                 if group not in self._groups:
@@ -226,6 +236,9 @@ class AgentScaling:
                     self._resources.run(lambda cell=cell: self._supervision.remove(cell))  # type: ignore[misc]
             if not group.rests.is_set() or group not in self._groups:
                 return
+            if now - group.looked_at > _LATE:
+                group.policy.interrupted()
+            group.looked_at = now
             instances, queue = len(group.taking), group.queue
             more = group.policy.decide(queue, instances, now)
             if more < 0:
@@ -268,14 +281,35 @@ class AgentScaling:
                 self._supervision.stop_agent(cell.name, _CLOSED)
         return cells
 
+    def _start_least(self, group: ScaledAgents) -> list[Cell]:
+        """Start the fewest instances: all at once, or one by one once a name is another's, as nobody says which."""
+        cells: list[Cell] = []
+        at_a_time = least = group.scale.min
+        try:
+            while len(cells) < least:
+                names = self._free_names(group, min(at_a_time, least - len(cells)))
+                try:
+                    cells += self._start(group, names)
+                except DuplicateAgent:
+                    if len(names) == 1:
+                        group.taken.add(names[0])
+                        if not self._free_names(group, 1):
+                            raise
+                    at_a_time = 1
+        except BaseException:
+            for cell in cells:
+                self._supervision.stop_agent(cell.name, _CLOSED)
+            raise
+        return cells
+
     def _add(self, group: ScaledAgents, names: list[str], queue: int) -> None:
         """Start instances, one after the other, so that each works as soon as it can."""
         before = len(group.taking)
         try:
             for name in names:
                 is_full = len(group.cells) >= group.scale.max  # by new bounds
-                if is_full or group not in self._groups or self._session_state.is_draining:
-                    break
+                if is_full or not group.needs_more or group not in self._groups or self._session_state.is_draining:
+                    break  # it may be that what waited has been done while one started
                 try:
                     self._start(group, [name])
                 except DuplicateAgent:
@@ -287,7 +321,7 @@ class AgentScaling:
         finally:
             group.rests.set()
         instances = len(group.taking)
-        if instances > before:
+        if instances > before and group in self._groups:
             due = f"{queue} delegations wait or run, more than {group.scale.per} for each of {before}"
             self._tell(group, before, instances, due if before >= group.scale.min else f"at least {group.scale.min}")
 
@@ -304,7 +338,7 @@ class AgentScaling:
     def _take_away(self, group: ScaledAgents, count: int, queue: int) -> None:
         """Drain the instances with the least to do, of those the newest."""
         taking = group.taking
-        rows = sorted(enumerate(taking), key=lambda row: (len(row[1].works) + row[1].queued, -row[0]))
+        rows = sorted(enumerate(taking), key=lambda row: (row[1].outstanding, -row[0]))
         for _, cell in rows[:count]:
             group.going[cell] = False
             self._resources.run(lambda cell=cell: self._drain(group, cell))  # type: ignore[misc]
@@ -330,8 +364,11 @@ class AgentScaling:
 
     def _tell(self, group: ScaledAgents, before: int, instances: int, why: str) -> None:
         logger.info("%s: %d -> %d instances: %s", group.name, before, instances, why)
+        names = [cell.name for cell in list(group.cells)]
+        is_base = any(name == group.name or name.startswith(f"{group.name}-") for name in names)
+        source = group.name if is_base or not names else names[0]  # the broker takes it of a node's own instances
         body = pack({"before": before, "instances": instances, "why": why})
-        self._sender.send(pack_envelope(Kind.SCALE, source=group.name.encode(), body=body))
+        self._sender.send(pack_envelope(Kind.SCALE, source=source.encode(), body=body))
         self._sender.flush()
 
 

@@ -173,6 +173,7 @@ class Node:
         if self._session_state.is_draining:
             return
         has_work = self.agent_host.is_at_work
+        self.agent_host.say_draining()  # first: what comes is handed back from now on, and would come again
         self._session_state.is_draining = True
         patience = _FAREWELL if self.agent_host.hand_back() else 0.0
         end = time.monotonic() + drain
@@ -253,7 +254,7 @@ class Node:
                 state = read_map(envelope[header.body :], STATE)
                 self.agent_host.reset_state(header.target, SavedState.of(state["saved"]), state["refused"])
             case Kind.SCALE:
-                self.agent_host.note_waiting(read_map(envelope[header.body :], CONTROL)["waiting"])
+                self.agent_host.note_outstanding(read_map(envelope[header.body :], CONTROL)["outstanding"])
 
     # -- time ----------------------------------------------------------------------------------------------------
 

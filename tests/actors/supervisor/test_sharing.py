@@ -45,8 +45,8 @@ def given(peer: Peer) -> list[tuple[int, str]]:
 
 
 def told(peer: Peer) -> list[dict[str, int]]:
-    """What a node was told that waits."""
-    return [received.body["waiting"] for received in peer.took(Kind.SCALE)]
+    """How much a node was told that its instances have to do."""
+    return [received.body["outstanding"] for received in peer.took(Kind.SCALE)]
 
 
 def started(*agents: str, places: int = 1, **options: Any) -> tuple[Bus, Peer, Peer]:
@@ -189,43 +189,42 @@ def test_what_waits_is_shared_while_a_node_is_away_and_none_is_given_twice() -> 
     assert desk.outcomes() == {waiting: Status.COMPLETED}
 
 
-def test_nodes_are_told_how_much_waits_at_most_four_times_a_second() -> None:
+def test_nodes_are_told_how_much_waits_and_runs_at_most_four_times_a_second() -> None:
     bus, desk, host = started("a")
-    ask(desk, 1)
-    assert told(host) == [], "it has begun"
-
-    ask(desk, 3)
-    assert told(host) == [{"a": 3}]
+    ask(desk, 4)
+    assert told(host) == [{"a": 4}]
     ask(desk, 2)
     assert told(host) == []
     bus.pass_time(TELL)
-    assert told(host) == [{"a": 5}]
-
-
-def test_a_node_is_told_when_what_waited_was_sent_and_nothing_else_changes() -> None:
-    bus, desk, host = started("a")
-    first, second = ask(desk, 2)
-    assert told(host) == [{"a": 1}]
-
-    host.respond("a", first)
-    bus.pass_time(TELL)
-
-    assert given(host)[-1] == (second, "a")
-    assert told(host) == [{"a": 0}]
+    assert told(host) == [{"a": 6}]
     bus.pass_time(5.0)
     assert told(host) == []
+
+
+def test_a_node_is_told_of_all_its_instances_at_one_moment() -> None:
+    """So that what moves is counted once, and nothing that runs is counted besides where it waited before."""
+    bus, desk, host = started("a")
+    numbers = ask(desk, 6)
+    assert told(host) == [{"a": 6}]
+
+    scale(host, "a-2", "a-3")
+    bus.pass_time(TELL)
+    assert told(host) == [{"a": 4, "a-2": 1, "a-3": 1}]
+    host.respond("a-2", numbers[1])
+    bus.pass_time(TELL)
+    assert told(host) == [{"a": 3}]
 
 
 def test_an_instance_that_registers_anew_is_told_anew() -> None:
     bus, desk, host = started("a")
     ask(desk, 3)
-    assert told(host) == [{"a": 2}]
+    assert told(host) == [{"a": 3}]
 
     bus.pass_time(1.0)
     scale(host, "a")
     bus.pass_time(TELL)
 
-    assert told(host) == [{"a": 2}]
+    assert told(host) == [{"a": 3}]
 
 
 def test_a_node_is_told_that_nothing_waits_for_an_instance_that_has_just_registered() -> None:

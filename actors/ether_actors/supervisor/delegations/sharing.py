@@ -1,7 +1,7 @@
 """The sharing of what waits among the instances of agents that scale, and what their nodes are told of it. Sans-IO.
 
 a mailbox changes ──► changed ──► job ──► Reassignment.share   what waits goes to who is free
-                                      └─► SCALE ──► the node   how much waits for each instance
+                                      └─► SCALE ──► the node   how much each instance has to do
 a node ── SCALE ──► scaled ──► event                           how many instances it has now
 """
 
@@ -32,7 +32,7 @@ __all__ = ["SHARED_PER_STEP", "TELL", "Sharing"]
 SHARED_PER_STEP: Final = 16
 """Delegations that one step looks at to give them to other instances."""
 TELL: Final = 0.25
-"""Seconds between two words to nodes of how much waits."""
+"""Seconds between two words to nodes of how much their instances have to do."""
 _COMPARED: Final = 16
 """Instances of which the oldest delegation is looked for, and that are looked at for who may have it."""
 _MOST_TOLD: Final = 256
@@ -50,7 +50,7 @@ class _Instances:
     def __init__(self, declared: frozenset[str]) -> None:
         self.declared = declared
         self.members: dict[Registration, int] = {}
-        """{instance: how many delegations its node was told last that wait for it; -1 before it was told}."""
+        """{instance: how many delegations its node was told last that it has; -1 before it was told}."""
         self.free: dict[Registration, None] = {}
         """Those that begin at once what they are given, and some that do no more; next whose turn it is."""
         self.waiting: dict[Registration, None] = {}
@@ -105,8 +105,8 @@ class Sharing:
             else:
                 some.pop(agent, None)
         self._put(agent.session.owner or agent.session.node, instances)
-        if agent.mailbox.waiting_count or instances.members[agent]:
-            self._untold[agent] = None  # the numbers are compared when they are told: what waits may be sent before
+        if agent.mailbox.outstanding != instances.members[agent]:
+            self._untold[agent] = None
         if self._due.owners:
             self.job.wake()
         elif self._untold:
@@ -196,19 +196,19 @@ class Sharing:
         _to_end(instances.waiting, before)
 
     def _tell(self) -> None:
-        """Tell the nodes how much waits for their instances."""
+        """Tell the nodes how much their instances have to do: what waits and what runs, of one moment."""
         self._tell_at = self._state.now + TELL
         told: dict[Session, dict[str, int]] = {}
         for agent in self._untold:
-            session, waiting, members = agent.session, agent.mailbox.waiting_count, self._instances[agent].members
-            if waiting != members[agent] and session.agents.get(agent.name) is agent and not session.lost:
-                members[agent] = waiting
-                told.setdefault(session, {})[agent.manifest.agent] = waiting
+            session, outstanding, members = agent.session, agent.mailbox.outstanding, self._instances[agent].members
+            if outstanding != members[agent] and session.agents.get(agent.name) is agent and not session.lost:
+                members[agent] = outstanding
+                told.setdefault(session, {})[agent.manifest.agent] = outstanding
         self._untold.clear()
         for session, numbers in told.items():
             rows = list(numbers.items())
             for first in range(0, len(rows), _MOST_TOLD):
-                body = pack({"waiting": dict(rows[first : first + _MOST_TOLD])})
+                body = pack({"outstanding": dict(rows[first : first + _MOST_TOLD])})
                 self._state.session_table.send_aside(session, pack_envelope(Kind.SCALE, body=body))
 
 
