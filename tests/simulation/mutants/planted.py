@@ -10,12 +10,13 @@ from typing import Any, Final
 import ether.node.agent_timers
 import ether.node.retried_delegation
 from ether.node.agent_host import AgentHost
-from ether.node.agent_scaling import AgentScaling
+from ether.node.agent_scaling import ScaledAgents
 from ether.node.agent_timers import AgentTimers, _Timer
 from ether.node.node import Node
 from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
 from ether_actors.agent.agent_bus import Delayed
+from ether_actors.agent.scale import Scale
 from ether_actors.agent.schedule import _Every
 from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
@@ -447,11 +448,11 @@ def _keep_to_itself(_give_next: Any) -> Any:
     return mutated
 
 
-def _one_instance_too_many(free_names: Any) -> Any:
-    """One instance more is started than is missing."""
+def _one_instance_too_many(init: Any) -> Any:
+    """One instance more may be started than the scale says."""
 
-    def mutated(self: AgentScaling, group: Any, count: int) -> Any:
-        return free_names(self, group, count + 1)
+    def mutated(self: ScaledAgents, name: str, names: Any, scale: Scale, start: Any) -> None:
+        init(self, name, names, replace(scale, max=scale.max + 1), start)
 
     return mutated
 
@@ -546,5 +547,5 @@ PLANTED: Final = (
         "test_an_event_waits_for_an_agent_that_is_down_no_longer_than_that_is_remembered",
     ),  # one world in some thousands shows it
     _mutant("instances keep what waits", "sharing", (Sharing, "_give_next", _keep_to_itself), 3, "scale"),
-    _mutant("more instances than may be", "scale", (AgentScaling, "_free_names", _one_instance_too_many), 26, "scale"),
+    _mutant("more instances than may be", "scale", (ScaledAgents, "__init__", _one_instance_too_many), 26, "scale"),
 )
