@@ -187,6 +187,7 @@ class Node:
         self.subscriptions.close()
         self.outgoing.close()
         self._stop_fetching()
+        self._control_calls.close()
         self._link.close(1.0)
         self.resources.close(2.0 if is_idle else 0.2)  # what has not ended in its time will not in two seconds more
 
@@ -194,6 +195,7 @@ class Node:
         """End without a word, as if the process had died: what runs is cancelled, and nobody is told."""
         self._session_state.is_draining = True
         self._stop_fetching()
+        self._control_calls.close()
         self.resources.close(0.0)
         self.subscriptions.close()
 

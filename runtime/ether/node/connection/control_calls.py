@@ -25,6 +25,7 @@ __all__ = ["ControlCalls", "Reply", "refusal"]
 PATIENCE: Final = 10.0
 """Seconds in which the broker must have answered."""
 _LAST_PATIENCE: Final = 1.0
+_LEFT: Final = "The node has left the bus: the broker answers it nothing any more."
 _CODES: Final = {
     error.code: error
     for error in (
@@ -61,16 +62,26 @@ class ControlCalls:
         self._resources = resources
         self._session_state = session_state
         self._open: dict[bytes, Reply] = {}
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let nobody wait any more: the node has left, and the broker answers nothing."""
+        self._is_closed = True
+        for reply in list(self._open.values()):
+            reply.event.set()
 
     def ask(self, envelopes: list[bytes], tokens: list[bytes]) -> list[Reply]:
         """Send control envelopes and wait for their answers; each has the token of its place as its request id.
 
         Raises:
             BrokerUnavailable: an answer did not come within 10 s, in which the broker may have been restarted.
+            Closed: the node has left.
         """
         replies = [Reply(envelope) for envelope in envelopes]
         self._open.update(zip(tokens, replies, strict=True))
         try:
+            if self._is_closed:
+                raise errors.Closed(_LEFT)
             for envelope in envelopes:
                 self._sender.link.send(envelope, more_follows=True)
             self._sender.flush()
@@ -79,6 +90,8 @@ class ControlCalls:
                 if not self._resources.wait(reply.event, max(0.0, end - time.monotonic())):
                     msg = f"The broker did not answer within {PATIENCE:g} s; it may be restarting: try again."
                     raise errors.BrokerUnavailable(msg)
+                if self._is_closed and not reply.kind:
+                    raise errors.Closed(_LEFT)
         finally:
             for token in tokens:
                 self._open.pop(token, None)
