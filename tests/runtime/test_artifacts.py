@@ -91,18 +91,18 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(path: Path) -> Any:
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
-    opened, sealed = artifact_module._open, artifact_module.seal
+    opened, sealed = artifact_module.open_regular, artifact_module.seal
 
     def seal(path: str | os.PathLike[str]) -> Any:
-        monkeypatch.setattr(artifact_module, "_open", opened)
+        monkeypatch.setattr(artifact_module, "open_regular", opened)
         try:
             return sealed(path)
         finally:
-            monkeypatch.setattr(artifact_module, "_open", absent)
+            monkeypatch.setattr(artifact_module, "open_regular", absent)
 
     for module in (artifact_module, artifact_server):
         monkeypatch.setattr(module, "seal", seal)
-    monkeypatch.setattr(artifact_module, "_open", absent)
+    monkeypatch.setattr(artifact_module, "open_regular", absent)
 
 
 @pytest.fixture(params=["embedded", "joined"])
@@ -364,8 +364,8 @@ def test_another_file_of_that_name_here_is_not_mixed_with_the_one_that_is_fetche
 ) -> None:  # fmt: skip
     artifact = make(bus, tmp_path)
     (tmp_path / "another").write_bytes(b"another")
-    opened = artifact_module._open
-    monkeypatch.setattr(artifact_module, "_open", lambda _path: opened(tmp_path / "another"))
+    opened = artifact_module.open_regular
+    monkeypatch.setattr(artifact_module, "open_regular", lambda _path: opened(tmp_path / "another"))
 
     assert artifact.read() == CONTENT
     assert artifact.copy_to(tmp_path / "copy").read_bytes() == CONTENT

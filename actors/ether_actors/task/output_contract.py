@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.artifact import Artifact, open_regular
 from ether_broker.envelope.delegation import OutputContract
 from ether_broker.envelope.response import Response
 
@@ -53,16 +53,16 @@ def _sections(expected: tuple[str, ...], response: Response) -> Iterator[str]:
 
 
 def _headings(response: Response) -> Iterator[str]:
-    texts = [
-        text for artifact in response.artifacts if _is_markdown(artifact) and (text := _text(artifact)) is not None
-    ]
+    left, has_text = _MOST_SEARCHED_BYTES, False
+    for artifact in response.artifacts:
+        if _is_markdown(artifact) and (text := _text(artifact, left)) is not None:
+            left, has_text = left - len(text), True
+            yield from _markdown_headings(text.decode(errors="replace"))
     data = response.data
-    if not texts and isinstance(data, str):
-        texts = [data]
-    if not texts and isinstance(data, Mapping):
+    if not has_text and isinstance(data, str):
+        yield from _markdown_headings(data)
+    if not has_text and isinstance(data, Mapping):
         yield from map(str, data)
-    for text in texts:
-        yield from _markdown_headings(text)
 
 
 def _markdown_headings(text: str) -> Iterator[str]:
@@ -89,10 +89,10 @@ def _markdown_headings(text: str) -> Iterator[str]:
             above = body
 
 
-def _text(artifact: Artifact) -> str | None:
+def _text(artifact: Artifact, most: int) -> bytes | None:
     try:
-        with Path(artifact.path).open("rb") as file:
-            return file.read(_MOST_SEARCHED_BYTES).decode(errors="replace")
+        with open_regular(Path(artifact.path)) as file:
+            return file.read(most)
     except (OSError, ValueError):  # such as a URL, or a name that no file can have
         return None
 

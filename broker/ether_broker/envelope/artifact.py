@@ -21,7 +21,7 @@ from pydantic import Field
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 
-__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "Fetcher", "NodeAbsent", "seal"]
+__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "Fetcher", "NodeAbsent", "open_regular", "seal"]
 
 _CHUNK: Final = 1 << 20
 MOST_FETCHED: Final = 4 << 30
@@ -313,7 +313,7 @@ class Artifact(Model):
             msg = f"{self.path} was not sealed: its specialist named it without a digest, and had no such file."
             raise ArtifactMismatch(msg, self.path)
         try:
-            return _open(Path(root, self.path))
+            return open_regular(Path(root, self.path))
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from error
 
@@ -353,7 +353,7 @@ def seal(path: str | os.PathLike[str]) -> tuple[str, os.stat_result]:
     Raises:
         OSError: it cannot be read, is no regular file, or was written meanwhile.
     """
-    with _open(Path(path)) as file:
+    with open_regular(Path(path)) as file:
         before = os.fstat(file.fileno())
         digest, size = _digest(file, before.st_size)
         after = os.fstat(file.fileno())
@@ -366,7 +366,12 @@ class _Unreadable(OSError):
     """The error of the file that is read, not of the one that is written."""
 
 
-def _open(path: Path) -> BufferedReader:
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading, without waiting for the other end of a pipe.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
     file = open(path, "rb", opener=_no_wait)  # noqa: SIM115  Path.open takes no opener; the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

@@ -48,6 +48,7 @@ _ANSWERED_MUCH: Final = frozenset(
     )
 )  # fmt: skip
 """Questions to the bus that are so; the others are work of the bus, such as the claim of a lease."""
+_PUBLISH: Final = BUS_PREFIX + b"publish"
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5
 _N_CAPABILITY: Final = 6
@@ -69,6 +70,8 @@ ANSWER_SHIFT: Final = 9
 DEAD_LETTER: Final = 12
 DELIVERED: Final = 4
 """A subscriber that an event is given to."""
+DELIVERY_ENDED: Final = 4
+"""The same, for its outcome: who published it pays for that beforehand."""
 DELIVERED_SHIFT: Final = 13
 """Bytes of all of that together."""
 HINT_SHIFT: Final = 4
@@ -124,8 +127,10 @@ _CONTAINERS_SHIFT: Final = 4
 _COUNTED_SHIFT: Final = 6
 
 
-def possible(envelope: bytes) -> int:
+def possible(envelope: bytes, subscribers: int = 0) -> int:
     """Points that an envelope may turn out to cost, 2,048 at most; 0 for work, of which no body is read.
+
+    An event costs what it is given to, of which the topic is not read here: as many agents as subscribe to any, `subscribers`.
 
     A REGISTER says 64 agents of 8 capabilities in 315 bytes: without a source it is of several agents, 64 at most, and each
     capability has a `name`. Many a question to the bus is answered a list.
@@ -143,7 +148,8 @@ def possible(envelope: bytes) -> int:
             return 0
     points = reading(envelope) if size <= _LARGE else size >> _POSSIBLE_SHIFT
     if is_work:
-        points += _PAGE if envelope[start : start + envelope[_N_CAPABILITY]] in _ANSWERED_MUCH else 0
+        capability = envelope[start : start + envelope[_N_CAPABILITY]]
+        points += _PAGE if capability in _ANSWERED_MUCH else DELIVERED * subscribers if capability == _PUBLISH else 0
     elif kind == _REGISTER:
         agents = 1 if envelope[_N_SOURCE] else _MOST_AGENTS
         points += agents * AGENT + (agents + 1) * CAPABILITY * envelope.count(_NAME) + (size >> MANIFEST_SHIFT)

@@ -128,6 +128,8 @@ class Turns(Generic[_S]):
         """The highest tag of any queue so far."""
         self.size: int = 0
         """Bytes that wait in all queues."""
+        self.subscribers: int = 0
+        """Agents that one event may be given to."""
 
     def queues(self) -> Iterator[InputQueue[_S]]:
         """The queues in which something waits, blocked or not."""
@@ -182,7 +184,7 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if heap and not is_dear and (price := possible(envelope)) > DEAR:
+                    if heap and not is_dear and (price := possible(envelope, self.subscribers)) > DEAR:
                         self._put_dear(queue, price)
                         break
                     envelopes.pop()

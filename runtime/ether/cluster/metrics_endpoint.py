@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +18,9 @@ __all__ = ["MetricsEndpoint", "MetricsSpec"]
 _PATH: Final = "/metrics"
 _MOST: Final = 65_535
 _SILENCE: Final = 10.0
-"""Seconds after which a client that says nothing is cut off."""
+"""Seconds that a client has for its request and for the reading of the answer."""
+_CONNECTIONS: Final = 8
+"""Clients at a time; further ones are hung up on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,25 @@ class MetricsEndpoint:
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
+            places = threading.BoundedSemaphore(_CONNECTIONS)
+
+            def process_request(self, request: Any, client_address: Any) -> None:
+                """Answer in a thread, or hang up while there are as many as there may be."""
+                if self.places.acquire(blocking=False):
+                    super().process_request(request, client_address)
+                else:
+                    self.shutdown_request(request)
+
+            def process_request_thread(self, request: Any, client_address: Any) -> None:
+                """Answer; who has not asked in time is cut off."""
+                limit = threading.Timer(_SILENCE, _cut_off, (request,))
+                limit.daemon = True
+                limit.start()
+                try:
+                    super().process_request_thread(request, client_address)
+                finally:
+                    limit.cancel()
+                    self.places.release()
 
             def handle_error(self, *_args: object) -> None:
                 """Say nothing: a client that has gone away is no news."""
@@ -107,3 +130,8 @@ class MetricsEndpoint:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(2.0)
+
+
+def _cut_off(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended
+        request.shutdown(socket.SHUT_RDWR)

@@ -30,7 +30,7 @@ __all__ = ["ArtifactServer"]
 _CHANGED: Final = "{} was changed or removed since the node {!r} offered it."
 _FOREIGN: Final = "The node {1!r} has not offered {0} with this key, or had another `artifact_secret` when it did."
 _BUSY: Final = "The node {!r} has more to send than its connection takes at the moment."
-_MOST_KEPT: Final = 16 << 20
+_MOST_KEPT: Final = 1 << 20
 """Bytes that wait to be sent or acknowledged above which no chunk is read."""
 _REPLACED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 

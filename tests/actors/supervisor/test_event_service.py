@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from ether_actors.supervisor.capabilities import event_service
+from ether_actors.supervisor.registry import subscription_index
 from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
+from ether_broker.errors import TooMuch
 from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.wire.frame import Kind
+from ether_broker.transport.cost import possible
+from ether_broker.transport.turns import DEAR
+from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer
 
 DATA = pack("data")
@@ -126,3 +130,37 @@ def test_an_agent_that_declares_the_capability_of_an_event_is_not_asked_by_other
 
     assert desk.outcomes()[number] is Status.REJECTED_CAPABILITY
     assert worker.work() == []
+
+
+def test_the_agents_of_one_node_that_subscribe_to_a_topic_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_index, "MOST_OF_OWNER", 3)
+    bus = Bus()
+    peer = subscriber(bus, "n", "a", "b", topic="x.*")
+    for name in ("c", "d", "a"):
+        peer.register_manifest(Manifest(agent=name, subscriptions=(Subscription(topic="x.*"),)))
+        bus.step()
+    refused = [one.code for one in peer.took(Kind.ERROR)]
+    assert refused == [TooMuch.code], "a registers again, and takes no further place"
+
+    peer.register_manifest(Manifest(agent="e"))
+    bus.step()
+    peer.register_manifest(Manifest(agent="e", subscriptions=(Subscription(topic="x.*"),)))
+    bus.step()
+    assert [one.code for one in peer.took(Kind.ERROR)] == [TooMuch.code]
+    other = subscriber(bus, "other", "f", topic="x.*")
+    assert [one.code for one in other.took(Kind.ERROR)] == []
+
+
+def test_an_event_is_as_dear_as_the_topic_that_most_subscribe_to() -> None:
+    bus = Bus()
+    turns = bus.state.session_table.turns
+    asked = pack_envelope(Kind.DELEGATION, source=b"desk", capability=b"ether.publish", body=pack({"topic": "a"}))
+    assert possible(asked, turns.subscribers) <= DEAR
+    one = subscriber(bus, "n", *(f"s{number}" for number in range(40)), topic="a.b")
+    two = subscriber(bus, "m", *(f"t{number}" for number in range(30)), topic="c.d")
+    assert turns.subscribers == 40
+    assert possible(asked, turns.subscribers) > DEAR
+    for peer, left in ((one, 30), (two, 0)):
+        peer.die()
+        bus.pass_time(10_000.0)
+        assert turns.subscribers == left

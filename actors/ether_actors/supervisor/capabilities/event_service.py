@@ -23,7 +23,7 @@ from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox import Offer
-from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, HOLDERS_SHIFT
+from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT
 from ether_broker.wire.codec import pack_plain_delegation
 from ether_broker.wire.frame import Flag, mark, name_of, read_header
 
@@ -51,10 +51,14 @@ class EventService:
     def __init__(self, state: BrokerState, delivery: Delivery) -> None:
         self._state = state
         self._delivery = delivery
+        state.registry.subscriptions.on_most = self._note_subscribers
         self.on_given_while_down: Callable[[Registration], None] = lambda _agent: None
         """Told of an agent that is down and was given an event."""
         self.down_until: Callable[[Registration], float] = lambda _agent: 0.0
         """Until when an agent that is down is remembered: no event waits for it any longer."""
+
+    def _note_subscribers(self, agents: int) -> None:
+        self._state.session_table.turns.subscribers = min(agents, MOST_SUBSCRIBERS)
 
     def publish(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """Do `ether.publish`: `subscribers` is how many agents are given the event, `refused` who is not, for want of room.
@@ -80,7 +84,7 @@ class EventService:
             )
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
         self._check_room(entry, size)
-        entry.asking_session.input.spend(len(agents) * DELIVERED + (size >> DELIVERED_SHIFT))
+        entry.asking_session.input.spend(len(agents) * (DELIVERED + DELIVERY_ENDED) + (size >> DELIVERED_SHIFT))
         full = [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
         given, refused = len(agents) - len(full), full + refused
         if refused:

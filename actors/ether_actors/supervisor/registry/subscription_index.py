@@ -2,35 +2,84 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from ether_actors.supervisor.registry.registration import Registration
-from ether_broker.envelope.manifest import subscriptions_to
+from ether_broker.envelope.manifest import Manifest, subscriptions_to
+from ether_broker.errors import TooMuch
+from ether_broker.transport.session import Session
 
-__all__ = ["SubscriptionIndex"]
+__all__ = ["MOST_OF_OWNER", "SubscriptionIndex"]
+
+MOST_OF_OWNER: Final = 1_024
+"""Agents with one subscription that the nodes of one key, or a node without one, may have."""
 
 
 class SubscriptionIndex:
     """An index of agents by what they subscribe to: finding those of a topic costs its words and those that are found."""
 
     def __init__(self) -> None:
-        self._subscribers: dict[str, OrderedDict[Registration, None]] = {}
-        """{topic, topic and `.*`, or `*`: who declares it}, in the order in which they came; a dict is slow to go through when
-        many have left it."""
+        self._subscribers: dict[str, OrderedDict[Registration, str]] = {}
+        """{topic, topic and `.*`, or `*`: {who declares it: its owner}}, in the order in which they came; a dict is slow to go
+        through when many have left it."""
+        self._of_owner: Counter[tuple[str, str]] = Counter()
+        """{(what is declared, owner): agents}."""
+        self._sizes: Counter[int] = Counter()
+        """{agents: subscriptions that so many declare}."""
+        self._most = 0
+        self.on_most: Callable[[int], None] = lambda _agents: None
+        """Told how many agents declare the subscription that most of them do."""
+
+    def check_room(self, session: Session, names: Iterable[bytes], manifest: Manifest) -> None:
+        """Check that the owner of a session may have some more agents with the subscriptions of a manifest.
+
+        Raises:
+            TooMuch: it has as many as it may.
+        """
+        owner = _owner(session)
+        for subscription in manifest.subscriptions:
+            subscribers = self._subscribers.get(subscription.topic, ())
+            fresh = sum(session.agents.get(name) not in subscribers for name in names)
+            if fresh and self._of_owner[subscription.topic, owner] + fresh > MOST_OF_OWNER:
+                raise TooMuch(
+                    f"More than {MOST_OF_OWNER:,} agents of {owner!r} would subscribe to {subscription.topic!r}: let one agent "
+                    "of each node subscribe and tell the others."
+                )
 
     def add(self, agent: Registration) -> None:
         """Enter an agent that is not entered."""
+        owner = _owner(agent.session)
         for subscription in agent.manifest.subscriptions:
-            self._subscribers.setdefault(subscription.topic, OrderedDict())[agent] = None
+            subscribers = self._subscribers.setdefault(subscription.topic, OrderedDict())
+            self._resized(len(subscribers), len(subscribers) + 1)
+            subscribers[agent] = owner
+            self._of_owner[subscription.topic, owner] += 1
 
     def remove(self, agent: Registration) -> None:
         """Take an agent out that is entered, with the manifest that it has."""
         for subscription in agent.manifest.subscriptions:
             subscribers = self._subscribers[subscription.topic]
-            del subscribers[agent]
+            self._resized(len(subscribers), len(subscribers) - 1)
+            key = subscription.topic, subscribers.pop(agent)
+            self._of_owner[key] -= 1
+            if not self._of_owner[key]:
+                del self._of_owner[key]
             if not subscribers:
                 del self._subscribers[subscription.topic]
+
+    def _resized(self, before: int, after: int) -> None:
+        for size, change in ((before, -1), (after, 1)):
+            self._sizes[size] += change
+            if not self._sizes[size]:
+                del self._sizes[size]
+        most = max(self._most, after)
+        while most and not self._sizes[most]:
+            most -= 1
+        if most != self._most:
+            self._most = most
+            self.on_most(most)
 
     def subscribers(self, topic: str) -> Iterator[Registration]:
         """Each agent that is to be given an event of a topic, once, whatever its condition."""
@@ -40,3 +89,7 @@ class SubscriptionIndex:
                 if agent not in found:
                     found.add(agent)
                     yield agent
+
+
+def _owner(session: Session) -> str:
+    return session.owner or session.node
