@@ -21,7 +21,7 @@ from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
 from ether_actors.agent.scale import Scale, check_scalable
-from ether_actors.observers.observer import Observer
+from ether_actors.observers.observer import Observer, check_hooks
 from ether_actors.task.handle import Handle
 from ether_actors.task.mapped import WINDOW, Mapped, check_each
 from ether_actors.task.retry import DelegateOptions, Retry, check_retry
@@ -687,7 +687,8 @@ class Runtime:
             since: the number of the first message to receive; 0 starts with the next one.
 
         Raises:
-            UsageError: it is not an observer, its `topics` are one text, or `since` is negative or not a whole number.
+            UsageError: it is not an observer, its `topics` are one text, or `since` is negative or not a whole number; or a
+                method `on_…` of it is none that the bus calls, is an `async def`, or takes something else.
             BrokerUnavailable: the broker did not answer within 10 s, for example because it restarted.
         """
         if not isinstance(observer, Observer):
@@ -699,6 +700,7 @@ class Runtime:
             raise UsageError(
                 f"{name}.topics is the text {topics!r} and has to be a tuple of such: topics = ({topics!r},)."
             )
+        check_hooks(observer)
         if not isinstance(since, int) or since < 0:
             msg = f"observe(since={since!r:.40}): since is a whole number: messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)

@@ -18,6 +18,7 @@ from ether import (
     InvalidEnvelope,
     InvalidManifest,
     InvalidSpec,
+    Observation,
     Observer,
     Runtime,
     UsageError,
@@ -51,9 +52,25 @@ class Metre(Observer):
     topics = "text."  # type: ignore[assignment]
 
 
+class Mixin:
+    def on_click(self) -> None: ...
+
+
+class Seeing(Mixin, Observer):
+    """Has hooks as they may be, and what is none of the bus's from elsewhere."""
+
+    on_colour = "red"
+    on_gap = print
+
+    def on_response(self, observation: Observation, depth: int = 0) -> None: ...
+
+
 class Listener(Agent):
     def on_receive(self, message: Any) -> Any:
         return message
+
+
+async def later(*_args: object) -> None: ...
 
 
 @pytest.fixture
@@ -104,6 +121,26 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
             lambda bus: bus.observe(Metre()),
             UsageError,
             "Metre.topics is the text 'text.' and has to be a tuple of such",
+        ),
+        (
+            lambda bus: bus.observe(type("Typo", (Seeing,), {"on_respone": lambda self, observation: None})()),
+            UsageError,
+            "Typo.on_respone is none of the methods that the bus calls. Did you mean 'on_response'?",
+        ),
+        (
+            lambda bus: bus.observe(type("Bare", (Seeing,), {"on_response": lambda self: None})()),
+            UsageError,
+            "Bare.on_response does not take what it is given: def on_response(self, observation).",
+        ),
+        (
+            lambda bus: bus.observe(type("Gap", (Seeing,), {"on_gap": lambda self, observation: None})()),
+            UsageError,
+            "Gap.on_gap does not take what it is given: def on_gap(self, first, last).",
+        ),
+        (
+            lambda bus: bus.observe(type("Async", (Seeing,), {"on_event": later})()),
+            UsageError,
+            "Async.on_event is an `async def`, which nothing would await: make it a plain `def`.",
         ),
         (lambda bus: bus.observe(Observer(), since="1"), UsageError, "observe(since='1'): since is a whole number"),
         (lambda bus: bus.start_many(Writer, -1), UsageError, "how many is a whole number, 0 or more"),
@@ -176,3 +213,9 @@ def test_an_agent_that_nobody_can_ask_is_warned_of(bus: TestRuntime, caplog: pyt
         "Forgetful declares no capability, so nobody can ask it: decorate a method with "
         '@capability("…") or @on_event("…").'
     )
+
+
+def test_hooks_of_an_observer_that_fit_are_taken(bus: TestRuntime) -> None:
+    seeing = bus.observe(Seeing())
+
+    assert bus.settle(seeing)

@@ -6,10 +6,13 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
+from uuid import UUID
 
 from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
+from ether_actors.task.retry import check_retry
 from ether_actors.threads.pending_call import PendingCall
+from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.errors import Closed, EtherError, UsageError
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["AgentBus", "AgentBusServices", "Delayed", "NamedAgent"]
 
 logger: logging.Logger = logging.getLogger("ether.timers")
+
+_ANY_ID: Final = str(UUID(int=0))
 
 
 class NamedAgent(Protocol):
@@ -44,6 +49,10 @@ class AgentBusServices(Protocol):
 
     def call_after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call something in the pool after some seconds."""
+        ...
+
+    def watch(self, handle: Handle, trigger: str) -> None:
+        """Log it if a delegation fails that nobody waits for, with what made it."""
         ...
 
 
@@ -105,11 +114,27 @@ class AgentBus:
         """Delegate after some seconds, up to 0.3 s later; not if the agent ends before, also by a restart.
 
         Raises:
-            UsageError: `seconds` is no number, or below 0.
-            InvalidEnvelope: there is no such keyword.
+            UsageError: `seconds` is no number, or below 0; or `capability` is no text, such as a method.
+            InvalidEnvelope: there is no such keyword, or a name or another field is of the wrong form.
+            Unserialisable: the params are nothing that can be packed.
         """
         check_keywords(options)
-        return Delayed(seconds, lambda: self.delegate(capability, params, to=to, **options), self._services.call_after)
+        if not isinstance(capability, str):
+            msg = f"the capability's name, as in 'report.note'; this is a {type(capability).__name__}."
+            raise UsageError(f"after({seconds!r:.40}, …): {msg}")
+        given = {"capability": capability, "params": params, "to_agent": to, **options}
+        given["context_slice"] = given.pop("context", None)
+        retry = given.pop("retry", None)
+        if retry is not None:
+            check_retry(retry)
+        Delegation.parse({"request_id": _ANY_ID} | {name: value for name, value in given.items() if value is not None})
+
+        def delegate() -> Handle:
+            handle = self.delegate(capability, params, to=to, **options)
+            self._services.watch(handle, f"after {seconds:g} s")
+            return handle
+
+        return Delayed(seconds, delegate, self._services.call_after)
 
 
 class Delayed:
@@ -152,8 +177,11 @@ class Delayed:
     def _make(self, delegate: Callable[[], Handle]) -> None:
         try:
             self.handle = delegate()
-        except EtherError as error:  # such as the end of the agent
+        except Closed as error:  # the end of the agent, or of its node
             logger.info("a delegation of `after` is not made: %s", error)
+            return
+        except EtherError as error:  # what was well when `after` was called, such as a dict that was changed since
+            logger.warning("a delegation of `after` is not made: %s", error)
             return
         if self._is_cancelled:
             self.handle.cancel()

@@ -50,6 +50,9 @@ class _Every:
     at_start: bool
     is_by_wall: bool = False
 
+    def __str__(self) -> str:
+        return f"every {self.seconds:g} s"
+
     def due(self, last: float | None, now: float) -> float:
         if last is None:
             return now if self.at_start else now + self.seconds
@@ -62,6 +65,9 @@ class _Cron:
     zone: tzinfo
     timeout: float | None
     is_by_wall: bool = True
+
+    def __str__(self) -> str:
+        return f"cron {self.expression!r}"
 
     def due(self, last: float | None, now: float) -> float:
         from datetime import datetime

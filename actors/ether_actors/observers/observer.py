@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.response import Response
+from ether_broker.errors import UsageError
+from ether_broker.name_hint import nearest
 from ether_broker.tap import ReadBatch
 from ether_broker.wire.codec import read_delegation, read_response
 from ether_broker.wire.frame import Header, Kind, read_header
 
-__all__ = ["Observation", "Observer"]
+__all__ = ["Observation", "Observer", "check_hooks"]
 
 logger = logging.getLogger("ether.observer")
 
@@ -167,3 +170,38 @@ class Observer:
             self.failures += 1
             if self.failures.bit_count() == 1:
                 logger.exception("%s raised, %d times so far", type(self).__name__, self.failures)
+
+
+_HOOKS: Final = {
+    name: tuple(inspect.signature(hook).parameters)[1:]
+    for name, hook in vars(Observer).items()
+    if name.startswith("on_")
+}
+"""{method that the bus calls: what it is given}"""
+
+
+def check_hooks(observer: Observer) -> None:
+    """Check that the bus calls each method `on_…` of an observer's classes, and can.
+
+    Raises:
+        UsageError: one is none of those that it calls, is an `async def`, or takes something else.
+    """
+    own = [cls for cls in type(observer).__mro__ if issubclass(cls, Observer)]
+    for name in sorted({name for cls in own for name in vars(cls) if name.startswith("on_")}):
+        hook = getattr(observer, name)
+        if not callable(hook):
+            continue
+        where = f"{type(observer).__qualname__}.{name}"
+        if name not in _HOOKS:
+            raise UsageError(f"{where} is none of the methods that the bus calls.{nearest(name, _HOOKS)}")
+        if inspect.iscoroutinefunction(hook):
+            raise UsageError(f"{where} is an `async def`, which nothing would await: make it a plain `def`.")
+        given = _HOOKS[name]
+        try:
+            inspect.signature(hook).bind(*given)
+        except TypeError:
+            raise UsageError(
+                f"{where} does not take what it is given: def {name}({', '.join(('self', *given))})."
+            ) from None
+        except ValueError:  # what is written in C may not say what it takes
+            continue

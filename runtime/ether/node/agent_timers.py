@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.schedule import Schedule
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
@@ -29,15 +30,17 @@ class AgentTimers:
         resources: whose clocks they go by.
         call_at: calls something in the pool at a time by the node's clock.
         delegate: (cell, capability, seconds) makes its agent delegate one of its capabilities to itself.
+        unwatched: told of runs that fail.
     """
 
     def __init__(
         self, resources: Resources, call_at: Callable[[float, Callable[[], None]], None],
-        delegate: Callable[[Cell, str, float | None], Handle],
+        delegate: Callable[[Cell, str, float | None], Handle], unwatched: UnwatchedFailures,
     ) -> None:  # fmt: skip
         self._resources = resources
         self._call_at = call_at
         self.delegate: Callable[[Cell, str, float | None], Handle] = delegate
+        self.unwatched = unwatched
         self.lives: dict[str, object] = {}
         """{agent: what stands for its life}, of those with timers: they end with it."""
 
@@ -103,4 +106,5 @@ class _Timer:
             except EtherError as error:  # such as the end of the runtime
                 logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
                 return
+            timers.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
         self._set(self.due)

@@ -14,12 +14,12 @@ Its parts call each other downwards only:
     NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls, ArtifactFetcher
     AgentSupervision ─► AgentHost, Timers
     AgentScaling     ─► AgentSupervision, AgentHost, Sender
-    AgentTimers      ─► Responder, Timers
+    AgentTimers      ─► Responder, Timers, UnwatchedFailures
     EventLoopWatch   ─► AgentHost
     HangingHandlers  ─► AgentHost
     AgentHost        ─► ControlCalls, Responder
     Subscriptions    ─► ControlCalls
-    Responder        ─► OutgoingDelegations, ArtifactServer
+    Responder        ─► OutgoingDelegations, ArtifactServer, UnwatchedFailures
     ControlCalls, OutgoingDelegations, and each other part that sends ─► Sender ─► link
 
 All of them stand on Resources (threads, loop, clock), SessionState (what the broker said) and BrokerClock. What happens in a
@@ -49,6 +49,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.subscriptions import Subscriptions
 from ether.node.supervision import AgentSupervision
+from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
@@ -105,8 +106,9 @@ class Node:
         self.artifacts: ArtifactServer = ArtifactServer(name, secret or os.urandom(32), sender, resources)
         """The files that it offers."""
         self._artifact_fetcher = ArtifactFetcher(sender, resources, session_state)
+        unwatched = UnwatchedFailures(session_state, resources.monotonic)
         responder = Responder(
-            sender, self.outgoing, resources, session_state, broker_clock, artifacts=self.artifacts,
+            sender, self.outgoing, resources, session_state, broker_clock, artifacts=self.artifacts, unwatched=unwatched,
             crashed=self._crashed, stop_requested=self._stop_requested, start_timers=self._start_timers,
             is_open=self._is_open, call_at=self._timers.add,
         )  # fmt: skip
@@ -119,7 +121,7 @@ class Node:
         )  # fmt: skip
         """Those of them that come and go with their queues."""
         self._responder = responder
-        self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself)
+        self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself, unwatched)
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
             self._control_calls, self._artifact_fetcher,

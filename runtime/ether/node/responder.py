@@ -15,6 +15,7 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.outgoing import OutgoingDelegations
+from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
@@ -29,6 +30,7 @@ from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
@@ -44,6 +46,7 @@ _STATE_TOLD: Final = 10.0
 _LATER: Final = frozenset({"broker_lost", "journal_unavailable"})
 """Why it may tell a moment later."""
 _LOOK: Final = 0.2
+_FAILED: Final = frozenset({Status.FAILED_EXECUTION, Status.REJECTED_CONTEXT})
 _REMEMBERED: Final = 4096
 """Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
@@ -63,6 +66,7 @@ class Responder:
         is_open: whether the bus knows an agent of this node; None if it has ended.
         call_at: calls something in the pool at a time by the node's clock.
         artifacts: the files that the node offers.
+        unwatched: told of what fails and has nobody who waits for it.
     """
 
     def __init__(
@@ -70,13 +74,15 @@ class Responder:
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
         start_timers: Callable[[Cell], None], is_open: Callable[[NamedAgent], bool | None],
-        call_at: Callable[[float, Callable[[], None]], None], artifacts: ArtifactServer,
+        call_at: Callable[[float, Callable[[], None]], None], artifacts: ArtifactServer, unwatched: UnwatchedFailures,
     ) -> None:  # fmt: skip
         self.offer: Callable[[str | os.PathLike[str]], Artifact] = artifacts.offer
         self.sign: Callable[[Artifact, os.stat_result], Artifact] = artifacts.sign
         self.start_timers = start_timers
         self._is_open = is_open
         self._call_at = call_at
+        self._unwatched = unwatched
+        self.watch: Callable[[Handle, str], None] = unwatched.watch
         self._node = outgoing.name
         self.loop: EventLoop = resources.loop
         self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
@@ -164,8 +170,9 @@ class Responder:
                 error=ErrorInfo(code=error.code, message=str(error)), summary=str(error),
             )  # fmt: skip
             envelope = pack_response(failure, capability=header.capability, target=header.source)
-            is_sent = False
+            response, is_sent = failure, False
         self._sender.send(envelope)
+        self._tell_failed_event(header, response)
         return is_sent
 
     def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> bool:
@@ -272,6 +279,13 @@ class Responder:
             error=ErrorInfo(code=error.code, message=str(error), retryable=error.retryable), **fields,
         )  # fmt: skip
         self._sender.send(pack_response(response, capability=header.capability, target=header.source))
+        self._tell_failed_event(header, response)
+
+    def _tell_failed_event(self, header: Header, response: Response) -> None:
+        """Tell that a handler of an event failed; what the bus answers otherwise, such as for overload, it acts on itself."""
+        if response.status in _FAILED and header.capability.startswith(EVENT_PREFIX):
+            topic = header.capability.removeprefix(EVENT_PREFIX).decode()
+            self._unwatched.tell(header.target.decode(), f"the event {topic}", response)
 
     def hand_back(self, works: list[Work]) -> None:
         """Give back to the broker what was not started, for other holders; the oldest comes to stand first again."""

@@ -1,0 +1,75 @@
+"""The failures of what nobody waits for: runs of timers, deliveries of events, and delegations of `after`.
+
+AgentTimers, AgentBus.after ──► watch ─┐
+Responder (of an event) ───────────────┴► tell ──► log (and a warning where nobody reads the log)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ether.node.connection.session_state import SessionState
+from ether.text_io.warning import warn_unread
+from ether_actors.task.handle import Handle
+from ether_broker.envelope.response import Response
+from ether_broker.envelope.status import Status
+
+__all__ = ["UnwatchedFailures"]
+
+logger: logging.Logger = logging.getLogger("ether.unwatched")
+
+_PAUSE: Final = 60.0
+"""Seconds in which the same failure is told once."""
+_MOST: Final = 1_000
+"""Failures that are remembered to have been told; the oldest make room."""
+_NO_FAILURE: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT, Status.CANCELLED})
+
+
+class UnwatchedFailures:
+    """The failures of one node's agents that no delegator learns of; each is logged, and the same one once a minute at most.
+
+    Args:
+        session_state: with the broker: what ends as the node leaves is no failure.
+        monotonic: the node's clock.
+    """
+
+    def __init__(self, session_state: SessionState, monotonic: Callable[[], float]) -> None:
+        self._session_state = session_state
+        self._monotonic = monotonic
+        self._told: dict[tuple[str, str, str], list[float]] = {}
+        """{(agent, what failed, code): [when it was told last, how often it failed since]}"""
+
+    def watch(self, handle: Handle, trigger: str, *, is_repeated: bool = False) -> None:
+        """Tell it if a delegation fails; of one that comes again by itself, not that its agent had no room for it."""
+
+        def look(ended: Handle) -> None:
+            response = ended.outcome()
+            is_put_off = is_repeated and response.status is Status.REJECTED_OVERLOAD
+            if response.status not in _NO_FAILURE and not is_put_off:
+                self.tell(ended.source, f"{ended.capability} ({trigger})", response)
+
+        handle.add_done_callback(look)
+
+    def tell(self, agent: str, what: str, response: Response) -> None:
+        """Log an outcome that is a failure, unless the same was logged within a minute."""
+        if self._session_state.is_draining:
+            return
+        error, now = response.error, self._monotonic()
+        code = "" if error is None else error.code
+        key = agent, what, code
+        before = self._told.get(key)
+        if before is not None and now - before[0] < _PAUSE:
+            before[1] += 1
+            return
+        self._told.pop(key, None)  # so that it is the newest again
+        self._told[key] = [now, 0]
+        if len(self._told) > _MOST:
+            self._told.pop(next(iter(self._told)), None)
+        again = f" ({before[1]:.0f} more since it was last told)" if before is not None and before[1] else ""
+        said = response.summary if error is None else error.message
+        trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()}"
+        message = f"{agent}: {what} ended {response.status} {code}: {said}{again}{trace}"
+        logger.warning("%s", message)
+        warn_unread(logger, message)

@@ -1,0 +1,166 @@
+"""Failures that no delegator learns of: of timers, of handlers of events, and of what `after` makes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ether import (
+    Agent,
+    Event,
+    InvalidEnvelope,
+    Retry,
+    Status,
+    Task,
+    Unserialisable,
+    UsageError,
+    capability,
+    every,
+    on_event,
+)
+from ether.testing import TestRuntime
+
+
+class Broken(Agent):
+    """Raises in whatever runs by itself."""
+
+    @every(1.0)
+    @capability("broken.tick")
+    def tick(self) -> None:
+        raise ValueError("tick broke")
+
+    @on_event("orders.*")
+    def note(self, event: Event) -> None:
+        raise KeyError(event.data)
+
+
+class Patient(Agent):
+    """Its runs end without a failure."""
+
+    @every(1.0)
+    @capability("patient.tick")
+    def tick(self, task: Task) -> Any:
+        return task.respond(status="PARTIAL", unresolved=("the rest",))
+
+    @capability("patient.wait")
+    async def wait(self) -> None:
+        await asyncio.sleep(50.0)
+
+    @capability("patient.note")
+    def note(self, text: str) -> str:
+        return text
+
+
+@pytest.fixture
+def bus(caplog: pytest.LogCaptureFixture) -> Iterator[TestRuntime]:
+    with caplog.at_level(logging.WARNING, "ether"), TestRuntime() as bus:
+        yield bus
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The first lines of what was logged."""
+    return [record.getMessage().partition("\n")[0] for record in caplog.records if record.name == "ether.unwatched"]
+
+
+def test_a_timer_that_fails_is_told_once_a_minute_with_how_often(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus.start(Broken)
+    bus.advance(50.0)
+
+    failure = "broken: broken.tick (every 1 s) ended FAILED_EXECUTION exception: ValueError: tick broke"
+    assert told(caplog) == [failure]
+    assert 'raise ValueError("tick broke")' in caplog.text
+    bus.advance(30.0)
+    assert told(caplog)[1:] == [f"{failure} (59 more since it was last told)"]
+
+
+def test_a_handler_of_an_event_that_fails_is_told_and_so_is_each_topic(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus.start(Broken)
+    for topic in ("orders.new", "orders.new", "orders.late"):
+        bus.publish(topic, "tea").result()
+    bus.run()
+
+    assert told(caplog) == [
+        f"broken: the event {topic} ended FAILED_EXECUTION exception: KeyError: 'tea'"
+        for topic in ("orders.new", "orders.late")
+    ]
+
+
+def test_what_is_delegated_later_and_fails_is_told(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    ref = bus.start(Patient)
+    agent = bus.node.agent_host.cell(ref.name).agent
+    assert agent is not None
+    agent.bus.after(0.5, "patient.nite", {"text": "a"})
+    agent.bus.after(0.5, "patient.note", {"txt": "a"})
+    agent.bus.after(0.5, "patient.note", {"text": "a"})
+    bus.advance(5.0)
+
+    capability_, params = told(caplog)
+    assert capability_.startswith("patient: patient.nite (after 0.5 s) ended REJECTED_CAPABILITY no_holder: ")
+    assert params.startswith("patient: patient.note (after 0.5 s) ended REJECTED_CONTEXT misfit: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "kind", "said"),
+    [
+        ((Patient.note,), {}, UsageError, "after(0.1, …): the capability's name, as in 'report.note'; this is a function."),
+        (("patient note",), {}, InvalidEnvelope, "capability: 'patient note' does not fit"),
+        (("patient.note", {"text": object()}), {}, Unserialisable, "object"),
+        (("patient.note",), {"to": "a b"}, InvalidEnvelope, "to_agent: 'a b' does not fit"),
+        (("patient.note",), {"timeout": -1}, InvalidEnvelope, "timeout"),
+        (("patient.note",), {"retry": 3}, UsageError, "retry=3: a policy"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_delegated_later_is_refused_at_once(
+    bus: TestRuntime, arguments: Any, options: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    agent = bus.node.agent_host.cell(bus.start(Patient).name).agent
+    assert agent is not None
+
+    with pytest.raises(kind) as caught:
+        agent.bus.after(0.1, *arguments, **options)
+    assert said in str(caught.value)
+    agent.bus.after(0.1, "patient.note", {"text": "a"}, retry=Retry(), timeout=5.0, context={"a": 1})  # which is well
+
+
+def test_what_is_cut_short_or_cancelled_is_no_failure(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    agent = bus.node.agent_host.cell(bus.start(Patient).name).agent
+    assert agent is not None
+    later = agent.bus.after(1.0, "patient.wait")
+    bus.advance(3.0)
+    assert later.handle is not None
+    later.cancel()
+    bus.advance(3.0)
+
+    assert later.handle.outcome().status is Status.CANCELLED
+    assert told(caplog) == []
+
+
+def test_without_logging_it_is_a_warning_on_stderr() -> None:
+    program = """
+from ether import Agent, capability, every
+from ether.testing import TestRuntime
+
+class Broken(Agent):
+    @every(1.0)
+    @capability("broken.tick")
+    def tick(self):
+        raise ValueError("tick broke")
+
+with TestRuntime() as bus:
+    bus.start(Broken)
+    bus.advance(10.0)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ran.stderr.count("RuntimeWarning: broken: broken.tick (every 1 s) ended FAILED_EXECUTION") == 1
+    assert "in tick" in ran.stderr
