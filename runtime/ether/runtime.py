@@ -470,8 +470,9 @@ class Runtime:
             objective: the objective as text.
             context: the context slice; its digest is sealed into the delegation.
             retry: what outcomes are tried again; each attempt is a delegation of its own, within the same timeout.
-            fields: the keywords of `DelegationFields`, such as `permissions`, or the `request_id` of a request that is
-                sent again.
+            fields: `request_id` (of a request that is sent again), `fallback`,
+                `dependency_vector`, `output_contract`, `permissions`, `criticality`, `parent`, `workflow`, `conversation`,
+                `traceparent`, `durability`, `priority`, `external_id` and `extensions`; docs/agents.md says what each is.
 
         Raises:
             InvalidEnvelope: a field is unknown or of the wrong type, or a value cannot travel.

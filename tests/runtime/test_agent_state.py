@@ -624,6 +624,13 @@ def test_an_annotation_that_may_mean_a_state_and_is_none_is_refused(annotation: 
         type("Meant", (Agent,), {"__annotations__": {"state": eval(annotation, names)}, "__module__": __name__})
 
 
+@pytest.mark.parametrize("value", [Totals(), Totals])
+def test_a_model_without_an_annotation_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidManifest, match=r"Meant.state: annotate it with the model, .* as in state: Totals;"):
+        type("Meant", (Agent,), {"state": value})
+    assert type("Own", (Agent,), {"state": {"total": 1}}).state_model() is None  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("version", [-1, "2", True, 1.5])
 def test_a_version_of_a_state_is_a_whole_number(version: Any) -> None:
     with pytest.raises(InvalidManifest, match="state_version is"):

@@ -13,6 +13,7 @@ from ether import (
     Agent,
     Budget,
     Cluster,
+    DuplicateAgent,
     EtherError,
     InvalidEndpoint,
     InvalidEnvelope,
@@ -145,6 +146,11 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
         (lambda bus: bus.observe(Observer(), since="1"), UsageError, "observe(since='1'): since is a whole number"),
         (lambda bus: bus.start_many(Writer, -1), UsageError, "how many is a whole number, 0 or more"),
         (lambda bus: bus.start(Wide), InvalidManifest, "Wide.max_concurrency: Input should be a valid integer."),
+        (
+            lambda bus: bus.start(Writer, name=bus.name),
+            DuplicateAgent,
+            "'test' is the name of this node, and nodes and agents share their names: rename one of the two.",
+        ),
         (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),
         (
             lambda bus: bus.start(Writer).delegate("text.write", to="b"),

@@ -45,12 +45,13 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
     """The model of a class's state: what its attribute `state` is annotated with, if that is a pydantic model.
 
     Raises:
-        InvalidManifest: the annotation names what cannot be found or has a model inside, the model has a field without a
-            default, it or one inside has something that is not saved, the version is no whole number, or the agent handles more
-            than one delegation at a time.
+        InvalidManifest: the attribute is a model without an annotation, the annotation names what cannot be found or has a
+            model inside, the model has a field without a default, it or one inside has something that is not saved, the version
+            is no whole number, or the agent handles more than one delegation at a time.
     """
     owner = next((base for base in cls.__mro__ if _NAME in inspect.get_annotations(base)), None)
     if owner is None:
+        _check_unannotated(cls)
         return None
     where = f"{cls.__qualname__}.state"
     model = _annotation(owner, where, namespace)
@@ -73,6 +74,15 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
     if type(cls.state_version) is not int or cls.state_version < 0:
         raise InvalidManifest(f"{cls.__qualname__}.state_version is {cls.state_version!r}: a whole number, 0 or more.")
     return model
+
+
+def _check_unannotated(cls: type) -> None:
+    """Refuse a class whose `state` is a model and no annotation says so: it was surely meant, and one object is all agents'."""
+    value = inspect.getattr_static(cls, _NAME, None)
+    model = value if isinstance(value, type) else type(value)
+    if issubclass(model, BaseModel):
+        msg = f"annotate it with the model, and give it no value, as in state: {model.__name__}; now it is not saved."
+        raise InvalidManifest(f"{cls.__qualname__}.{_NAME}: {msg}")
 
 
 def _annotation(owner: type, where: str, namespace: dict[str, Any]) -> Any:

@@ -261,8 +261,8 @@ class Task:
             objective: the aim in words.
             context: the context slice.
             retry: what outcomes are tried again, within the same timeout; each attempt takes its part of the budget.
-            fields: the keywords of `DelegationFields`. Permissions are never more than this task's: of each, the lesser
-                value of the two counts (False, the smaller number, what stands in both lists).
+            fields: as of `Runtime.delegate`, such as `priority`. Permissions are never more than this task's: of each, the
+                lesser value of the two counts (False, the smaller number, what stands in both lists).
 
         Raises:
             UsageError: off the bus, a field is not valid, `timeout` is no number above 0, or `parent` is another delegation.

@@ -123,7 +123,7 @@ class Artifact(Model):
             return self
 
     def open(
-        self, root: str | os.PathLike[str] = "", *, max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
+        self, *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
     ) -> BinaryIO:  # fmt: skip
         """Open it for reading: a binary file with just the sealed bytes, which the caller closes.
 
@@ -173,7 +173,7 @@ class Artifact(Model):
             raise
         return file
 
-    def verify(self, root: str | os.PathLike[str] = "") -> Self:
+    def verify(self, *, root: str | os.PathLike[str] = "") -> Self:
         """Check that the file is still what was sealed, and return itself; as `open`, with its defaults.
 
         Says how the file was when it was read, not how it is later: to use what was checked, take `open`, `read` or `copy_to`.
@@ -189,7 +189,7 @@ class Artifact(Model):
         return self
 
     def read(
-        self, root: str | os.PathLike[str] = "", *, max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
+        self, *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
     ) -> bytes:  # fmt: skip
         """The file's bytes, which are those that were sealed; arguments and errors as `open`."""
         data = bytearray()
@@ -197,7 +197,7 @@ class Artifact(Model):
         return bytes(data)
 
     def copy_to(
-        self, target: str | os.PathLike[str], root: str | os.PathLike[str] = "", *, max_bytes: int = MOST_FETCHED,
+        self, target: str | os.PathLike[str], *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED,
         patience: float = PATIENCE,
     ) -> Path:  # fmt: skip
         """Take the file in as a copy of one's own (spec 2 §10): all of it or, when it does not match, nothing.

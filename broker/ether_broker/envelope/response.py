@@ -115,7 +115,7 @@ class Response(Model):
             ArtifactMismatch: one was changed, is not there, or was never sealed.
         """
         for artifact in self.artifacts:
-            artifact.verify(root)
+            artifact.verify(root=root)
         return self
 
     def explain(self) -> str:

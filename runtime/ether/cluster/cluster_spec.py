@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
@@ -265,7 +265,8 @@ class ClusterSpec:
         assert spec.nodes[0].agents == (AgentSpec("crawlers:PageCrawler"),)
 
     Raises:
-        InvalidSpec: there is no node, two have one name, or a field has a value that it cannot have.
+        InvalidSpec: there is no node, two have one name, an agent has the name of a node, or a field has a value that it cannot
+            have.
         InvalidEndpoint: `bind` is no address; or it is to be advertised, and no other machine reaches it.
     """
 
@@ -328,7 +329,7 @@ class ClusterSpec:
             if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
                 raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
         self._check_kinds()
-        name_agents(self.nodes)
+        _check_shared_names(names, name_agents(self.nodes))
 
     def _check_kinds(self) -> None:
         for what, kind, example in _KINDS:
@@ -441,6 +442,16 @@ def _check_owners(agents: Iterable[AgentSpec]) -> None:
         owner = owners.setdefault(agent.base_name, agent.start)
         if owner != agent.start:
             raise InvalidSpec(f"{owner} and {agent.start} are both named {agent.name!r}: give each a name of its own.")
+
+
+def _check_shared_names(nodes: Iterable[str], agents: Iterable[Iterable[NamedAgents]]) -> None:
+    """Check that no agent was given, or would be the first to get, the name of a node, as both have theirs in one registry."""
+    of_nodes = set(nodes)
+    for agent, names in chain.from_iterable(agents):
+        shared = of_nodes.intersection(names if agent.name is not None else (agent.base_name,))
+        if shared:
+            msg = f"{min(shared)!r} is the name of a node, and {agent.start} has it too: nodes and agents share their names."
+            raise InvalidSpec(f"{msg} Rename one of the two.")
 
 
 def _names(agent: AgentSpec, used: set[str]) -> tuple[str, ...]:

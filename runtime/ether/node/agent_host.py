@@ -140,7 +140,12 @@ class AgentHost:
     def _start(self, names: list[str], make: Callable[[], Any], cls: type[Agent] | None, cells: list[Cell]) -> None:
         """Boot and register agents; what was begun is in `cells`, also when one of them cannot be started."""
         for name in names:
-            if name.encode() in self._cells or name == self._name:
+            if name == self._name:
+                msg = (
+                    f"{name!r} is the name of this node, and nodes and agents share their names: rename one of the two."
+                )
+                raise errors.DuplicateAgent(msg)
+            if name.encode() in self._cells:
                 raise errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
             cells.append(self.make_cell(name, make, cls))
             if (error := cells[-1].boot()) is not None:

@@ -179,4 +179,5 @@ class World:
         for node in self._nodes:
             lines += [f"  {what}, due in {max(0.0, due - now):g} s" for due, what in node.outgoing.awaiting_retry]
         under_way = "\n".join(["Under way:", *lines[:20]]) if lines else "No delegation is under way."
-        return f"Nothing more happens before the clock moves: bus.advance(seconds). {under_way}"
+        how = "bus.advance(seconds); docs/testing.md says how for a loop over bus.map"
+        return f"Nothing more happens before the clock moves: {how}. {under_way}"

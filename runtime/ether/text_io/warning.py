@@ -10,7 +10,9 @@ __all__ = ["warn_unread"]
 
 
 def warn_unread(logger: logging.Logger, message: str) -> None:
-    """Issue what was logged as a RuntimeWarning too, if nobody reads the log."""
+    """Issue what was logged as a RuntimeWarning too, if nobody reads the log; not if its level says that nobody wants to."""
+    if not logger.isEnabledFor(logging.WARNING):
+        return
     found: logging.Logger | None = logger
     while found is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in found.handlers):

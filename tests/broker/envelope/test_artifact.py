@@ -71,6 +71,14 @@ def test_a_missing_file_is_a_mismatch_and_root_says_where_it_is(file: Path, tmp_
     assert artifact.copy_to(tmp_path / "copy.md", root=tmp_path).exists()
 
 
+def test_a_mode_as_of_open_is_not_taken_for_the_folder(file: Path):
+    artifact = Artifact.of(file)
+
+    for call in (artifact.open, artifact.read, artifact.verify, lambda mode: artifact.copy_to("copy.md", mode)):
+        with pytest.raises(TypeError, match="positional argument"):
+            call("r")  # type: ignore[operator]
+
+
 def test_what_is_no_file_is_not_read_and_not_waited_for(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     sealed = Artifact(path=str(tmp_path / "pipe"), sha256="0" * 64)

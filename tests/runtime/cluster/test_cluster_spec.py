@@ -100,6 +100,14 @@ def test_the_short_form_puts_all_agents_on_each_node():
         (lambda: ClusterSpec.of(0), "nodes is 0"),
         (lambda: ClusterSpec.of([NodeSpec("n1")], [START]), "put them into the NodeSpecs"),
         (lambda: ClusterSpec((NodeSpec("n1"), NodeSpec("n1"))), "Two nodes are named 'n1'"),
+        (
+            lambda: ClusterSpec((NodeSpec("worker"), NodeSpec("n", (START,)))),  # type: ignore[arg-type]
+            f"'worker' is the name of a node, and {START} has it too: nodes and agents share .* Rename one of the two.",
+        ),
+        (
+            lambda: ClusterSpec((NodeSpec("x-2"), NodeSpec("n", (AgentSpec(START, name="x", count=2),)))),
+            "'x-2' is the name of a node",
+        ),
         (lambda: ClusterSpec((NodeSpec("broker"),)), "choose another name"),
         (lambda: ClusterSpec.of(1, drain=float("inf")), "drain is inf"),
         (lambda: ClusterSpec.of(1, log_level="inf"), "'inf' is no log level. Did you mean 'info'?"),

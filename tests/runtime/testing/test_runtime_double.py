@@ -98,7 +98,9 @@ def test_waiting_for_what_cannot_come_says_what_is_under_way_instead_of_hanging(
         bus.start(Sleeper)
         handle = bus.delegate("nap", {"seconds": 5.0}, timeout=9.0)
 
-        with pytest.raises(Stalled, match=r"bus\.advance(.|\n)*nap at sleeper: SENT, deadline in 9 s"):
+        with pytest.raises(
+            Stalled, match=r"bus\.advance\(seconds\); docs/test(.|\n)*nap at sleeper: SENT, deadline in 9 s"
+        ):
             handle.result()
         with pytest.raises(WaitTimeout):
             handle.result(timeout=30.0)

@@ -1,0 +1,36 @@
+"""Warnings where nobody reads the log."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+
+from ether.text_io.warning import warn_unread
+
+
+@pytest.fixture
+def logger() -> logging.Logger:
+    logger = logging.Logger("apart")  # noqa: LOG001  no parent, so that pytest's handlers do not count
+    logger.addHandler(logging.NullHandler())
+    return logger
+
+
+def said(logger: logging.Logger) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_unread(logger, "it failed")
+    return [str(one.message) for one in caught]
+
+
+def test_what_nobody_reads_is_a_warning(logger: logging.Logger) -> None:
+    assert said(logger) == ["it failed"]
+    logger.addHandler(logging.StreamHandler())
+    assert said(logger) == []
+
+
+def test_a_logger_that_is_set_to_errors_only_is_left_silent(logger: logging.Logger) -> None:
+    logger.setLevel(logging.ERROR)
+
+    assert said(logger) == []
