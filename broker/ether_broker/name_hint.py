@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from ether_broker.errors import UsageError
 
-__all__ = ["choice", "nearest"]
+__all__ = ["choice", "misses", "nearest"]
 
 _SHOWN: Final = 8
 _MOST_NAMES: Final = 1_000
@@ -28,11 +28,18 @@ def choice(name: str, known: Mapping[str, _T], what: str) -> _T:
     return known[name]
 
 
+def misses(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
+    """The error for an attribute that an object does not have, with what to write instead where that is known."""
+    instead = f": {elsewhere[name]}" if name in elsewhere else ""
+    return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{instead}", name=name, obj=owner)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name is meant, for the end of an error message.
 
     It is the one with which it has most in common: twice the letters that both have in the same order, by those that they
     have together, and 0.6 at least. A letter of a known name takes some 0.15 µs, so it matters not what the names are.
+    The dashes before an option do not count.
 
     Args:
         name: what was asked for.
@@ -42,10 +49,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
         `" Did you mean 'x'?"`, or the known names when none is near (at most eight), or "" when there are none.
     """
     places: dict[str, int] = {}
+    name = name.lstrip("-")
     for place, letter in enumerate(name[:_LONGEST]):
         places[letter] = places.get(letter, 0) | 1 << place
     names = sorted(set(itertools.islice(known, _MOST_NAMES)))
-    likeness = [_likeness(min(len(name), _LONGEST), places, other[:_LONGEST]) for other in names]
+    likeness = [_likeness(min(len(name), _LONGEST), places, other.lstrip("-")[:_LONGEST]) for other in names]
     best = max(likeness, default=0.0)
     if best >= _NEAR:
         return f" Did you mean {names[likeness.index(best)]!r}?"

@@ -30,6 +30,7 @@ from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox_limits import Limits
+from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
 from ether_broker.wire.codec import id_bytes
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["DRAIN", "Runtime"]
 
 logger: logging.Logger = logging.getLogger("ether.runtime")
+_ELSEWHERE: Final = {"after": "self.bus.after(seconds, …) of an agent"}
 DRAIN: Final = 5.0
 """Seconds that running work has when a runtime is closed."""
 _JOIN: Final = 10.0
@@ -189,6 +191,11 @@ class Runtime:
         runtime._join_timeout = timeout
         runtime._artifact_secret = artifact_secret
         return runtime
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise misses(self, name, _ELSEWHERE)
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -344,8 +351,11 @@ class Runtime:
         Raises:
             DuplicateAgent: the name is taken.
             InvalidManifest: the class declares something impossible.
+            UsageError: it is no agent's class, or there is a `scale`, which `start_many` takes.
             Exception: what `__init__` or `on_start` raised.
         """
+        if isinstance(kwargs.get("scale"), Scale):
+            raise UsageError("start makes one agent: bus.start_many(…, scale=…) makes as many as its queue needs.")
         return self._start(agent, 1, None, name, args, kwargs)[0]
 
     def start_many(
@@ -566,7 +576,9 @@ class Runtime:
             options: the other keywords of `delegate`, for each; `timeout` is that of each.
 
         Raises:
-            UsageError: `window` is no number above 0, `items` is a text or a dict, or an option is of one delegation only.
+            UsageError: `window` is no number above 0, `items` is a text or a dict or not iterable, or an option is of one
+                delegation only.
+            InvalidEnvelope: there is no such option.
             Closed: the runtime is not open.
         """
         check_each(options, "map")

@@ -128,3 +128,11 @@ def test_a_waiters_timeout_is_pythons_too():
 )
 def test_the_nearest_known_name_is_told(name: str, known: list[str], hint: str):
     assert nearest(name, known) == hint
+
+
+def test_the_dashes_of_an_option_are_no_likeness() -> None:
+    known = ["--advertise", "--name", "--server-key", "--timeout"]
+
+    for name in ("--metrics", "--scale", "--retry"):
+        assert "Did you mean" not in nearest(name, known)
+    assert nearest("--tmeout", known) == nearest("tmeout", known) == " Did you mean '--timeout'?"

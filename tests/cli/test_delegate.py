@@ -13,7 +13,7 @@ from uuid import uuid4
 import pexpect
 import pytest
 
-from ether import Budget, Runtime
+from ether import Agent, Budget, Runtime, capability
 from ether.testing import Probe
 from tests.cli.agents import STARTED
 from tests.cli.command import Command
@@ -21,6 +21,23 @@ from tests.support import wait_until
 
 AGENTS = "tests.cli.agents"
 COLOUR = re.compile(r"\x1b\[[\d;]*3\d")
+
+
+class Later(Exception):
+    retryable = True
+
+
+class Shy(Agent):
+    """Answers when it is asked again."""
+
+    asked = 0
+
+    @capability("test.shy")
+    def answer(self) -> int:
+        self.asked += 1
+        if self.asked == 1:
+            raise Later("not yet")
+        return self.asked
 
 
 def test_text_is_the_data_alone_and_the_rest_goes_to_stderr(ether: Command) -> None:
@@ -139,6 +156,28 @@ def test_the_own_parameters_of_what_was_asked_for_are_known_too(
     assert [line.strip() for line in done.err.splitlines() if " and so " in line or "Did you mean" in line] == [
         line for line in [said] if line
     ]
+
+
+def test_a_bus_named_where_that_is_a_parameter_is_told(ether: Command) -> None:
+    done = ether("exec", "counter", "count", "--name", "shop")
+
+    assert done.code == 5
+    assert "--name is a parameter here; the bus that runs under a name is --connect ipc://NAME." in done.err
+
+
+def test_priority_and_retry_are_those_of_delegate(own: Command, own_bus: Runtime) -> None:
+    probe = own_bus.observe(Probe())
+    own_bus.start(Shy)
+
+    assert own("delegate", "test.shy", "--retry", "2", "--priority", "low").out == "2\n"
+    assert own_bus.settle(probe)
+    asked = [seen.delegation.priority for seen in probe.delegations if seen.capability == "test.shy"]
+    assert asked == ["low", "low"]
+
+    wrong = own("delegate", "test.shy", "--priority", "hgh")
+    assert (wrong.code, "There is no priority 'hgh'. Did you mean 'high'?" in wrong.err) == (2, True)
+    wrong = own("delegate", "test.shy", "--retry", "0")
+    assert (wrong.code, "attempts is 0; give a whole number of attempts" in wrong.err) == (2, True)
 
 
 def test_the_best_holder_is_found_by_capability_and_by_prefix(ether: Command) -> None:

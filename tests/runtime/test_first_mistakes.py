@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +22,10 @@ from ether import (
     Observation,
     Observer,
     Runtime,
+    Scale,
+    Task,
     UsageError,
+    as_completed,
     capability,
 )
 from ether.testing import TestRuntime
@@ -72,6 +75,10 @@ class Listener(Agent):
 
 
 async def later(*_args: object) -> None: ...
+
+
+async def texts() -> AsyncIterator[dict[str, str]]:
+    yield {"text": "a"}
 
 
 @pytest.fixture
@@ -151,6 +158,25 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
             DuplicateAgent,
             "'test' is the name of this node, and nodes and agents share their names: rename one of the two.",
         ),
+        (
+            lambda bus: bus.start(Writer, scale=Scale(max=3)),
+            UsageError,
+            "start makes one agent: bus.start_many(…, scale=…)",
+        ),
+        (lambda bus: bus.map("text.write", [], windows=5), InvalidEnvelope, "map() has no keyword 'windows'; "),
+        (lambda bus: bus.map("text.write", [], windows=5), InvalidEnvelope, "Did you mean 'window'?"),
+        (
+            lambda bus: bus.map("text.write", texts()),
+            UsageError,
+            "or a plain (not async) generator; this is <async_gen",
+        ),
+        (lambda bus: bus.broadcast("text.write", timeot=1), InvalidEnvelope, "broadcast() has no keyword 'timeot'"),
+        (
+            lambda bus: as_completed(bus.map("text.write", [])),
+            UsageError,
+            "takes handles, and a map gives outcomes already: iterate over it.",
+        ),
+        (lambda bus: as_completed(["a"]), UsageError, "as `delegate` gives them; one of these is 'a'."),
         (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),
         (
             lambda bus: bus.start(Writer).delegate("text.write", to="b"),
@@ -225,3 +251,32 @@ def test_hooks_of_an_observer_that_fit_are_taken(bus: TestRuntime) -> None:
     seeing = bus.observe(Seeing())
 
     assert bus.settle(seeing)
+
+
+def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> None:
+    said: list[str] = []
+
+    class Seeker(Agent):
+        @capability("seeker.seek")
+        def seek(self, task: Task) -> None:
+            for owner, name in (
+                (bus, "after"),
+                (self.bus, "ask"),
+                (task, "publish"),
+                (task, "broadcast"),
+                (task, "nothing"),
+            ):
+                with pytest.raises(AttributeError) as caught:
+                    getattr(owner, name)
+                said.append(str(caught.value))
+
+    bus.start(Seeker)
+
+    assert bus.delegate("seeker.seek").result().ok
+    assert said == [
+        "'TestRuntime' object has no attribute 'after': self.bus.after(seconds, …) of an agent",
+        "'AgentBus' object has no attribute 'ask': self.bus.delegate(…).result() waits for the outcome",
+        "'Task' object has no attribute 'publish': self.bus.publish(topic, …)",
+        "'Task' object has no attribute 'broadcast': task.delegate(…, to=NAME) for each",
+        "'Task' object has no attribute 'nothing'",
+    ]

@@ -15,6 +15,7 @@ from ether_actors.threads.pending_call import PendingCall
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.errors import Closed, EtherError, UsageError
+from ether_broker.name_hint import misses
 
 if TYPE_CHECKING:
     from ether_actors.task.handle import Handle
@@ -24,6 +25,13 @@ __all__ = ["AgentBus", "AgentBusServices", "Delayed", "NamedAgent"]
 
 logger: logging.Logger = logging.getLogger("ether.timers")
 
+_ELSEWHERE: Final = {
+    "ask": "self.bus.delegate(…).result() waits for the outcome",
+    "map": "task.map(…) in a handler; else self.bus.delegate(…) for each",
+    "broadcast": "an agent delegates by name, as in self.bus.delegate(…, to=NAME)",
+    "artifact": "task.artifact(path) in a handler",
+}
+"""{what is looked for here: what to write instead}"""
 _ANY_ID: Final = str(UUID(int=0))
 
 
@@ -96,6 +104,11 @@ class AgentBus:
             raise Closed("The agent has ended, and delegates nothing more.")
         return self._services.delegate_as(agent, capability, params, to, options)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise misses(self, name, _ELSEWHERE)
+
     def publish(
         self, topic: str, data: Any = None, *, timeout: float | None = None, durability: Durability | None = None
     ) -> Handle:  # fmt: skip
@@ -118,7 +131,7 @@ class AgentBus:
             InvalidEnvelope: there is no such keyword, or a name or another field is of the wrong form.
             Unserialisable: the params are nothing that can be packed.
         """
-        check_keywords(options)
+        check_keywords(options, "after")
         if not isinstance(capability, str):
             msg = f"the capability's name, as in 'report.note'; this is a {type(capability).__name__}."
             raise UsageError(f"after({seconds!r:.40}, …): {msg}")

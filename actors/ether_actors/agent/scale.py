@@ -45,8 +45,8 @@ class Scale:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        low = " A delegation to an agent without an instance has no holder." if self.min == 0 else ""
-        check_number("Scale", "min", self.min, f"a whole number of instances, 1 or more.{low}", _is_positive)
+        low = ": a delegation to an agent without an instance has no holder" if self.min == 0 else ""
+        check_number("Scale", "min", self.min, f"a whole number of instances, 1 or more{low}", _is_positive)
         wanted = f"a whole number of instances, 1 to {_MOST:,}"
         check_number("Scale", "max", self.max, wanted, lambda value: _is_positive(value) and value <= _MOST)
         check_number("Scale", "per", self.per, "a whole number of delegations, 1 or more", _is_positive)

@@ -100,6 +100,8 @@ def every(seconds: float, *, at_start: bool = False, timeout: float | None = Non
         bus.advance(31.0)
         assert bus.statistics()["accepted"] >= 1
     """
+    if callable(seconds):
+        raise InvalidManifest("@every needs seconds, in parentheses: @every(60).")
     if not _is_number(seconds) or not _LEAST <= seconds < math.inf:
         raise InvalidManifest(f"@every({seconds!r:.40}): the interval is a number of seconds, {_LEAST} or more.")
     return _marking(_Every(float(seconds), _checked("every", timeout), at_start))
@@ -109,7 +111,8 @@ def cron(expression: str, *, zone: str = "UTC", timeout: float | None = None) ->
     """Have the agent delegate a capability of its own to itself at the times of a cron expression; as `every`.
 
     Args:
-        expression: minute, hour, day of the month, month and day of the week, as in `"0 7 * * MON-FRI"`.
+        expression: minute, hour, day of the month, month and day of the week, as in `"0 7 * * MON-FRI"`; with six fields, a
+            second goes before them.
         zone: the time zone, as in `"Europe/Berlin"`.
         timeout: seconds that each has; None is the default of the bus.
 
@@ -120,6 +123,8 @@ def cron(expression: str, *, zone: str = "UTC", timeout: float | None = None) ->
     """
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+    if callable(expression):
+        raise InvalidManifest("@cron needs an expression, in parentheses: @cron('0 7 * * *').")
     where = f"@cron({expression!r:.80})"
     if not isinstance(expression, str):
         raise InvalidManifest(f"{where}: give five fields, as in '0 7 * * MON-FRI' for every working day at seven.")
@@ -134,8 +139,10 @@ def cron(expression: str, *, zone: str = "UTC", timeout: float | None = None) ->
     except StopIteration:
         raise InvalidManifest(f"{where}: the time never comes; give a day that one of its months has.") from None
     except Exception as error:  # noqa: BLE001  cronsim's own, and what it raises on other types
-        msg = f"{where}: {error}; give five fields, as in '0 7 * * MON-FRI' for every working day at seven."
-        raise InvalidManifest(msg) from None
+        how = "give five fields, as in '0 7 * * MON-FRI' for every working day at seven"
+        if len(expression.split()) in {5, 6}:
+            how = "a field is out of its range, or the time never comes, as there is no 30 February"
+        raise InvalidManifest(f"{where}: {error}; {how}.") from None
     return _marking(schedule)
 
 

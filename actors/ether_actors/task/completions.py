@@ -8,8 +8,9 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from ether_actors.task.handle import Handle, HandleHost, patience_of
+from ether_actors.task.mapped import Mapped
 from ether_actors.threads.loop_queue import LoopQueue
-from ether_broker.errors import WaitTimeout
+from ether_broker.errors import UsageError, WaitTimeout
 
 __all__ = ["Completions", "as_completed"]
 
@@ -23,7 +24,7 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Com
 
     Raises:
         WaitTimeout: in the iteration; not all ended within `timeout` seconds. The delegations continue.
-        UsageError: `timeout` is no number; or in the iteration with for, as `Handle.result`.
+        UsageError: `timeout` is no number, or one of them is no handle; or in the iteration with for, as `Handle.result`.
     """
     return Completions(handles, timeout)
 
@@ -37,7 +38,14 @@ class Completions:
     """
 
     def __init__(self, handles: Iterable[Handle], timeout: float | None) -> None:
+        if isinstance(handles, Mapped):
+            raise UsageError("as_completed takes handles, and a map gives outcomes already: iterate over it.")
         self._waiting = set(handles)
+        for other in self._waiting:
+            if not isinstance(other, Handle):
+                raise UsageError(
+                    f"as_completed takes handles, as `delegate` gives them; one of these is {other!r:.80}."
+                )
         self._patience = patience_of(timeout)
         self._timeout = timeout
         self._end: float | None = None

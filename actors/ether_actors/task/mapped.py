@@ -9,6 +9,7 @@ from typing import Any, Final, Self, TypeVar
 
 from ether_actors.task.handle import Handle, HandleHost
 from ether_actors.threads.loop_queue import LoopQueue
+from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidEnvelope, PayloadTooLarge, UsageError
@@ -46,6 +47,10 @@ class Mapped:
             kind = type(items).__name__
             raise UsageError(
                 f"map takes the params of many delegations, as in [{{'text': 'a'}}, …]; this is one {kind}."
+            )
+        if not hasattr(items, "__iter__"):
+            raise UsageError(
+                f"map takes the items from a list or a plain (not async) generator; this is {items!r:.80}."
             )
         self.done: int = 0
         """Items that have an outcome."""
@@ -190,7 +195,9 @@ def check_each(options: Mapping[str, object], what: str) -> None:
 
     Raises:
         UsageError: one of them can be of one delegation only.
+        InvalidEnvelope: `delegate` has no such keyword.
     """
     for name in ("request_id", "external_id"):
         if options.get(name) is not None:
             raise UsageError(f"{what} makes many delegations, and {name} is of one: leave it out.")
+    check_keywords(options, what, *(() if what == "broadcast" else ("window",)))

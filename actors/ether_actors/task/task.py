@@ -21,6 +21,7 @@ from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
+from ether_broker.name_hint import misses
 from ether_broker.wire.codec import read_delegation
 from ether_broker.wire.frame import Header
 
@@ -34,6 +35,13 @@ PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; those that come faster are folded into the newest."""
 MAX_PROGRESS_DATA: Final = 10_000
 """Progress responses with data that one task may send."""
+_ELSEWHERE: Final = {
+    "publish": "self.bus.publish(topic, …)",
+    "after": "self.bus.after(seconds, …)",
+    "broadcast": "task.delegate(…, to=NAME) for each",
+    "ask": "task.delegate(…).result() waits for the outcome",
+}
+"""{what is looked for here: what to write instead}"""
 _OFF_THE_BUS: Final = (
     "This task runs off the bus (Agent.execute), so there is nobody to {}: start the agent in a Runtime."
 )
@@ -98,6 +106,11 @@ class Task:
         bus.start(Editor)
         assert bus.delegate("edit", {"text": "two words"}).result().summary == "2 words, edited."
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise misses(self, name, _ELSEWHERE)
 
     __slots__ = (
         "_budget",

@@ -80,18 +80,23 @@ class ResponseFields(TypedDict, total=False):
     extensions: Mapping[str, Any]
 
 
-def check_keywords(keywords: Iterable[str]) -> None:
+def check_keywords(keywords: Iterable[str], call: str = "delegate", *own: str) -> None:
     """Check that `delegate` takes each of these keywords.
+
+    Args:
+        keywords: that were given, besides those of the call's signature.
+        call: what was called, which hands them on to `delegate`.
+        own: further keywords of it, which may be meant.
 
     Raises:
         InvalidEnvelope: it does not take one; the message says what to do.
     """
     for name in keywords:
         if name in _NO_KEYWORDS:
-            raise InvalidEnvelope(f"delegate() takes no {name}: {_NO_KEYWORDS[name]}.")
+            raise InvalidEnvelope(f"{call}() takes no {name}: {_NO_KEYWORDS[name]}.")
         if name not in _KEYWORDS:
-            hint = nearest(name, _KEYWORDS)
+            hint = nearest(name, (*_KEYWORDS, *own))
             raise InvalidEnvelope(
-                f"delegate() has no keyword {name!r:.80}; the capability's parameters go into the dict, as in "
+                f"{call}() has no keyword {name!r:.80}; the capability's parameters go into the dict, as in "
                 f"delegate('page.read', {{'path': …}}).{hint if '?' in hint else f' Known: {_LISTED}.'}"
             )

@@ -102,7 +102,7 @@ class AgentSpec:
     def __post_init__(self) -> None:
         """Check, and turn classes, words and lists into what the fields promise."""
         start: object = self.start
-        if isinstance(start, type):
+        if isinstance(start, type) or (isinstance(start, str) and start.startswith("__main__:")):
             start = _reference(start)
         if not _is_reference(start):
             raise InvalidSpec(f"An agent's start is {start!r}: write module:Class, as in 'reviews:Scout'.")
@@ -184,7 +184,7 @@ class ObserverSpec:
     def __post_init__(self) -> None:
         """Check, and turn classes and lists into what the fields promise."""
         start: object = self.start
-        if isinstance(start, type):
+        if isinstance(start, type) or (isinstance(start, str) and start.startswith("__main__:")):
             start = _reference(start)
         if not _is_reference(start):
             raise InvalidSpec(f"An observer's start is {start!r}: write module:Class, as in 'audit:Trail'.")
@@ -467,18 +467,18 @@ def _is_reference(start: object) -> bool:
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
 
 
-def _reference(cls: type) -> str:
-    """`module:Class` for a class; what a script defines is importable by the script's file name."""
-    module = cls.__module__
+def _reference(cls: type | str) -> str:
+    """`module:Class` for a class, or for `__main__:Class`; what a script defines is importable by the script's file name."""
+    module, _, name = cls.partition(":") if isinstance(cls, str) else (cls.__module__, "", cls.__qualname__)
     if module == "__main__":
         main = sys.modules["__main__"]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec else Path(file).stem if file else module
-    if module == "__main__" or "<locals>" in cls.__qualname__:
-        raise InvalidSpec(
-            f"{cls.__qualname__} cannot be imported by another process: define it at the top of a module."
-        )
-    return f"{module}:{cls.__qualname__}"
+        if spec is None and (file is None or file.startswith("<")):
+            raise InvalidSpec(f"{name} cannot be imported by another process: save it in a file, and run that.")
+        module = spec.name if spec else Path(str(file)).stem
+    if "<locals>" in name:
+        raise InvalidSpec(f"{name} cannot be imported by another process: define it at the top of a module.")
+    return f"{module}:{name}"
 
 
 def _check_advertised(name: str, bind: str | None) -> None:

@@ -11,6 +11,7 @@
       - name: n1
         threads: 4
         agents:
+          - "reviews:Editor"
           - {start: "reviews:Scout", count: 2, kwargs: {depth: 3}, restart: permanent}
 
 A flag goes before the environment (`ETHER_CLUSTER__DRAIN=30`), and that before the file.
@@ -40,6 +41,8 @@ __all__ = ["json_schema", "load", "of_agents"]
 
 _PREFIX: Final = "ETHER_"
 _NOWHERE: Final = Place(0, 0, 0)
+_EXAMPLES: Final = {"metrics": ", as in {port: 9464}", "scale": ", as in {max: 8}", "backoff": ", as in {initial: 0.5}"}
+"""{key: how its mapping is written}"""
 
 
 def load(
@@ -180,7 +183,8 @@ def _plain(problem: Any) -> str:
             hint = nearest(str(value), re.split(", | or ", wanted))
             return f"{shown} is not one of {wanted}.{hint}"
         case "model_type" | "dict_type":
-            return "keys and values go here."
+            example = _EXAMPLES.get(problem["loc"][-1], "") if problem["loc"] else ""
+            return f"keys and values go here{example}."
         case "too_short":
             return "give at least one."
         case _:

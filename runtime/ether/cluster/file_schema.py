@@ -310,6 +310,13 @@ class MetricsSection(Section):
     """The address to listen at; anything but a loopback address lets other machines read them, without a key."""
 
 
+_Start = Annotated[str, Field(pattern=START)]
+
+
+def _started(value: Any) -> Any:
+    return {"start": value} if isinstance(value, str) else value
+
+
 class NodeEntry(Section):
     """A process that hosts agents and observers."""
 
@@ -317,10 +324,12 @@ class NodeEntry(Section):
     """Unique on the bus."""
     threads: Annotated[int, Field(ge=1)] = 4
     """Handlers of plain methods that run at a time."""
-    agents: list[AgentEntry] = []
-    """Started in this order."""
-    observers: list[ObserverEntry] = []
-    """Attached before the agents start."""
+    agents: list[Annotated[AgentEntry, BeforeValidator(_started, json_schema_input_type=AgentEntry | _Start)]] = []
+    """Started in this order; module:Class alone stands for {start: module:Class}."""
+    observers: list[
+        Annotated[ObserverEntry, BeforeValidator(_started, json_schema_input_type=ObserverEntry | _Start)]
+    ] = []
+    """Attached before the agents start; module:Class alone stands for {start: module:Class}."""
     metrics: MetricsSection | None = None
     """Where Prometheus gets the metrics of the whole bus; default: nowhere."""
 

@@ -109,7 +109,7 @@ def test_more_instances_than_may_be_go_at_once(scale: Scale, more: int) -> None:
 def test_what_a_scale_may_not_be_is_told_with_the_key_and_the_fix() -> None:
     with pytest.raises(InvalidSpec, match=r"Scale: min is 3 and max is 2; give a min of 2 or less\."):
         Scale(max=2, min=3)
-    with pytest.raises(InvalidSpec, match=r"Scale: min is 0.* 1 or more.*without an instance has no holder"):
+    with pytest.raises(InvalidSpec, match=r"Scale: min is 0.* 1 or more.*without an instance has no holder\.$"):
         Scale(max=2, min=0)
 
 

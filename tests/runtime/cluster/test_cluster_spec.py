@@ -7,7 +7,7 @@ import pytest
 
 from ether import InvalidEndpoint, InvalidSpec, UsageError
 from ether.cluster import Cluster
-from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, name_agents
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec, name_agents
 from ether_actors.restarts.supervisor_spec import Restart
 from tests.runtime.agents import Worker
 
@@ -31,6 +31,21 @@ def test_a_class_of_the_script_itself_stands_for_the_scripts_module(monkeypatch:
     scout = type("Scout", (), {"__module__": "__main__"})
 
     assert AgentSpec(scout).start == "review:Scout"  # type: ignore[arg-type]
+
+
+def test_main_is_the_script_as_text_too(monkeypatch: pytest.MonkeyPatch):
+    script = type(sys)("__main__")
+    script.__spec__ = None
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    scout = type("Scout", (), {"__module__": "__main__"})
+
+    for file in (None, "<stdin>"):
+        script.__file__ = file
+        for start in (scout, "__main__:Scout"):
+            with pytest.raises(InvalidSpec, match="Scout cannot be imported by another process: save it in a file"):
+                AgentSpec(start)  # type: ignore[arg-type]
+    script.__file__ = "/somewhere/review.py"
+    assert AgentSpec("__main__:Scout").start == ObserverSpec("__main__:Scout").start == "review:Scout"
 
 
 def test_durability_says_in_python_what_it_says_in_a_cluster_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -49,6 +49,15 @@ def refusal(tmp_path: Path, text: str, environ: dict[str, str] | None = None, **
     return str(raised.value).replace(f"{tmp_path}/", "")
 
 
+def test_a_class_alone_stands_for_what_is_started(tmp_path: Path):
+    text = 'nodes: [{name: n1, agents: ["reviews:Scout", {start: "reviews:Scout"}], observers: ["audit:Trail"]}]'
+
+    (node,) = read(tmp_path, text).nodes
+
+    assert node == NodeSpec("n1", ("reviews:Scout", "reviews:Scout"), observers=("audit:Trail",))  # type: ignore[arg-type]
+    jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
 def test_a_file_says_what_a_cluster_consists_of(tmp_path: Path):
     assert read(tmp_path, FULL) == ClusterSpec(
         (
@@ -168,7 +177,7 @@ def test_an_agent_may_scale(tmp_path: Path):
         ("scale: {max: 2, per: qeue}", "scale.per: it is 'qeue': give queue, or a whole number of delegations, 1 or more"),
         ("scale: {max: 1001}", "scale.max: should be less than or equal to 1000"),
         ("scale: {max: 2, cooldown: 0}", "scale.cooldown: should be greater than 0"),
-        ("scale: 4", "scale: keys and values go here"),
+        ("scale: 4", "scale: keys and values go here, as in {max: 8}."),
         ("scale: {max: 2}, count: 3", "count is 3 beside a scale: leave count out, and give scale.min"),
     ],
 )  # fmt: skip
@@ -309,6 +318,9 @@ def test_all_problems_are_told_in_the_order_of_the_file(tmp_path: Path):
     [
         ("", "cluster.yaml:1:1: nodes is missing."),
         ("- n1", "cluster.yaml:1:1: the file: keys and values go here."),
+        ("nodes: [{name: n, metrics: 9464}]", "nodes.0.metrics: keys and values go here, as in {port: 9464}."),
+        ("nodes: [{name: n, agents: [Reader]}]", "'Reader' is no agent: write module:Class"),
+        ("nodes: [{name: n, agents: [3]}]", "nodes.0.agents.0: keys and values go here."),
         ("nodes: []", "cluster.yaml:1:8: nodes: give at least one."),
         ("nodes: 3", "cluster.yaml:1:8: nodes: should be a valid list (it is 3)."),
         ("nodes: [{name: n1, agents: [{name: x}]}]", "cluster.yaml:1:29: nodes.0.agents.0.start is missing."),

@@ -21,12 +21,13 @@ from ether.cli.common.options import TimeoutOption, with_options
 from ether.cli.common.output import Output
 from ether.runtime import Runtime
 from ether.text_io.terminal import say
+from ether_actors.task.retry import Retry
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY
 from ether_broker.envelope.response import Response
 from ether_broker.errors import EtherError, NameTaken, UsageError
-from ether_broker.name_hint import nearest
+from ether_broker.name_hint import choice, nearest
 from ether_broker.wire.codec import id_bytes
 
 __all__ = ["CONTEXT_SETTINGS", "delegate", "execute"]
@@ -34,6 +35,7 @@ __all__ = ["CONTEXT_SETTINGS", "delegate", "execute"]
 CONTEXT_SETTINGS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of these commands for typer: options that a command has not become parameters, as in `--path src`."""
 _PYTHONS: Final = {"True": True, "False": False}
+_PRIORITIES: Final = {word: word for word in ("high", "normal", "low")}
 _TAKEN: Final = 0.25
 """Seconds after which a name that was taken is tried again."""
 
@@ -74,6 +76,18 @@ class Work:
             metavar="UUID", help="Name this request: the same id later gets its outcome.", show_default="a new one"
         ),
     ] = None
+    priority: Annotated[
+        str | None,
+        typer.Option(
+            metavar="high|normal|low", help="What goes first of what waits for an agent.", show_default="normal"
+        ),
+    ] = None
+    retry: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ATTEMPTS", help="Attempts in all, while the outcome may be better the next time.", show_default="1"
+        ),
+    ] = None
     timeout: TimeoutOption = None
     stream: Annotated[bool, typer.Option("--stream", help="Show progress while it runs.")] = False
     agent: AgentClassesOption = None
@@ -85,7 +99,7 @@ class Work:
             free: options that the command has not, which are parameters.
 
         Raises:
-            UsageError, InvalidEnvelope: one of them cannot be.
+            UsageError, InvalidEnvelope, InvalidSpec: one of them cannot be.
         """
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"--timeout is {self.timeout:g} and has to be more than 0 seconds.")
@@ -95,6 +109,10 @@ class Work:
             "objective": self.objective,
             "timeout": self.timeout,
         }
+        if self.priority is not None:
+            given["priority"] = choice(self.priority, _PRIORITIES, "priority")
+        if self.retry is not None:
+            given["retry"] = Retry(attempts=self.retry)
         if self.request_id:
             given["request_id"] = to_text(id_bytes(self.request_id))
         if self.budget:
@@ -214,6 +232,8 @@ def _hint(ctx: typer.Context, response: Response, declared: set[str]) -> None:
         if field in declared:
             if following.get(option, "").startswith("--"):
                 say(f"  {option} has no value, and so is true.")
+        elif option == "--name" and option in words:
+            say("  --name is a parameter here; the bus that runs under a name is --connect ipc://NAME.")
         elif option in words and "Did you mean" in (meant := nearest(option, known)):
             say(f"  {option} is no option, and so was taken as a parameter.{meant}")
 
