@@ -41,6 +41,7 @@ def test_every_command_has_help(alone: Command, command: str) -> None:
         (["dead-letters", "lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["log", "veryfy"], "No such command 'veryfy'. Did you mean 'verify'?"),
         (["trace"], "Missing argument 'ID'"),
+        (["up", "--metrics", "x"], "No such option: --metrics. (`ether up"),
         (["agents", "--conect", "x"], "No such option: --conect. Did you mean '--connect'?"),
         (["exec", "greeter"], "Missing argument 'CAPABILITY'"),
         (["up"], "Missing argument"),

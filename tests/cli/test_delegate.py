@@ -165,6 +165,13 @@ def test_a_bus_named_where_that_is_a_parameter_is_told(ether: Command) -> None:
     assert "--name is a parameter here; the bus that runs under a name is --connect ipc://NAME." in done.err
 
 
+def test_a_bus_named_where_none_runs_under_the_default_name_is_told(alone: Command) -> None:
+    said = "--name is a parameter here; the bus that runs under a name is --connect ipc://NAME."
+    none = alone("delegate", "test.echo", "--name", "shop")
+    assert (none.code, said in none.err) == (3, True)
+    assert said not in alone("delegate", "test.echo", "--nme", "shop").err
+
+
 def test_priority_and_retry_are_those_of_delegate(own: Command, own_bus: Runtime) -> None:
     probe = own_bus.observe(Probe())
     own_bus.start(Shy)

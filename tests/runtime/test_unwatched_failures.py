@@ -95,6 +95,49 @@ def test_a_handler_of_an_event_that_fails_is_told_and_so_is_each_topic(
     ]
 
 
+class Late(Agent):
+    """Its handlers of events do not end in time."""
+
+    max_concurrency = 2
+
+    @on_event("late.asleep")
+    async def sleep(self, event: Event) -> None:
+        await asyncio.sleep(50.0)
+
+    @on_event("late.asks")
+    def ask(self, event: Event) -> None:
+        self.bus.delegate("late.wait", timeout=10.0).result()  # of no task, so that it goes on
+
+    @capability("late.wait")
+    async def wait(self) -> None:
+        await asyncio.sleep(50.0)
+
+
+@pytest.mark.parametrize("topic", ["late.asleep", "late.asks"])
+def test_a_handler_of_an_event_that_is_cut_off_at_its_timeout_is_told(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture, topic: str
+) -> None:
+    bus.start(Late)
+    bus.publish(topic, timeout=5.0).result()
+    bus.advance(20.0)
+
+    assert told(caplog) == [
+        f"late: the event {topic} ended TIMEOUT deadline: its handler had not ended by the timeout."
+    ]
+
+
+def test_a_handler_of_an_event_that_ends_with_its_agent_is_no_failure(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = bus.start(Late)
+    bus.publish("late.asleep", timeout=50.0).result()
+    bus.advance(1.0)
+    ref.stop()
+    bus.advance(5.0)
+
+    assert told(caplog) == []
+
+
 def test_what_is_delegated_later_and_fails_is_told(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:
     ref = bus.start(Patient)
     agent = bus.node.agent_host.cell(ref.name).agent

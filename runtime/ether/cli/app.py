@@ -135,7 +135,8 @@ def _say(error: EtherError | OSError, out: Output) -> None:
 def _say_usage(error: Any) -> int:
     ctx = getattr(error, "ctx", None)
     if possibilities := getattr(error, "possibilities", None):
-        text = f"{error.message}.{nearest(error.option_name, possibilities)}"
+        hint = nearest(error.option_name, possibilities)  # of which click thinks that they are near
+        text = f"{error.message}.{hint if '?' in hint else ''}"
     else:
         text = " ".join(str(error.format_message()).split())
     if text:

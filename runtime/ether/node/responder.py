@@ -46,7 +46,7 @@ _STATE_TOLD: Final = 10.0
 _LATER: Final = frozenset({"broker_lost", "journal_unavailable"})
 """Why it may tell a moment later."""
 _LOOK: Final = 0.2
-_FAILED: Final = frozenset({Status.FAILED_EXECUTION, Status.REJECTED_CONTEXT})
+_FAILED: Final = frozenset({Status.FAILED_EXECUTION, Status.REJECTED_CONTEXT, Status.TIMEOUT})
 _REMEMBERED: Final = 4096
 """Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
@@ -172,7 +172,10 @@ class Responder:
             envelope = pack_response(failure, capability=header.capability, target=header.source)
             response, is_sent = failure, False
         self._sender.send(envelope)
-        self._tell_failed_event(header, response)
+        if work.cancelled:
+            self._tell_late_event(work)
+        else:
+            self._tell_failed_event(header, response)
         return is_sent
 
     def complete(self, work: Work, data: bytes, elapsed: float, *, more: bool) -> bool:
@@ -183,6 +186,8 @@ class Responder:
         if work.is_disowned:
             return False
         self.remember(work.header)
+        if work.cancelled:
+            self._tell_late_event(work)
         if self._progress:
             self._tell_last_progress(work.header.request_id)
         limit = self._session_state.limit
@@ -286,6 +291,15 @@ class Responder:
         if response.status in _FAILED and header.capability.startswith(EVENT_PREFIX):
             topic = header.capability.removeprefix(EVENT_PREFIX).decode()
             self._unwatched.tell(header.target.decode(), f"the event {topic}", response)
+
+    def _tell_late_event(self, work: Work) -> None:
+        """Tell that a handler of an event went on beyond its timeout; if it ended for something else, nobody failed."""
+        header = work.header
+        if work.task is not None and self.monotonic() >= header.deadline - self.broker_clock.offset:
+            error = ErrorInfo(code="deadline", message="its handler had not ended by the timeout.")
+            self._tell_failed_event(header, Response(
+                request_id=to_text(header.request_id), status=Status.TIMEOUT, from_agent=header.target.decode(), error=error
+            ))  # fmt: skip
 
     def hand_back(self, works: list[Work]) -> None:
         """Give back to the broker what was not started, for other holders; the oldest comes to stand first again."""

@@ -26,7 +26,7 @@ from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY
 from ether_broker.envelope.response import Response
-from ether_broker.errors import EtherError, NameTaken, UsageError
+from ether_broker.errors import BrokerUnavailable, EtherError, NameTaken, UsageError
 from ether_broker.name_hint import choice, nearest
 from ether_broker.wire.codec import id_bytes
 
@@ -36,6 +36,7 @@ CONTEXT_SETTINGS: Final = {"allow_extra_args": True, "ignore_unknown_options": T
 """Settings of these commands for typer: options that a command has not become parameters, as in `--path src`."""
 _PYTHONS: Final = {"True": True, "False": False}
 _PRIORITIES: Final = {word: word for word in ("high", "normal", "low")}
+_NAME: Final = "--name is a parameter here; the bus that runs under a name is --connect ipc://NAME."
 _TAKEN: Final = 0.25
 """Seconds after which a name that was taken is tried again."""
 
@@ -163,8 +164,9 @@ def _run(ctx: typer.Context, whom: Mapping[str, Any], work: Work, bus: BusOption
         if word.startswith("-"):
             raise UsageError(f"There is no option {word} before the names: parameters stand behind them.")
     arguments = {**whom, **work.arguments(ctx.args)}
+    is_named = bus.connect is None and "--name" in {word.partition("=")[0] for word in ctx.args}
     limit = time.monotonic() + bus.wait
-    with _joined(bus, work, arguments) as found:
+    with _joined(bus, work, arguments, hint=f" {_NAME}" if is_named else "") as found:
         while bus.wait and not _is_there(found, whom) and time.monotonic() < limit:
             pause()
         response = follow(found.delegate(**arguments), out, stream=work.stream)
@@ -176,10 +178,16 @@ def _run(ctx: typer.Context, whom: Mapping[str, Any], work: Work, bus: BusOption
 
 
 @contextmanager
-def _joined(bus: BusOptions, work: Work, arguments: Mapping[str, Any]) -> Iterator[Runtime]:
+def _joined(bus: BusOptions, work: Work, arguments: Mapping[str, Any], hint: str) -> Iterator[Runtime]:
     """The bus; for a request id as a delegator that is named after it, as only its delegator may send a request again.
 
     While another command has that name, it waits for the same request; so this one waits for it, as long as the work may take.
+
+    Args:
+        bus: where to find it.
+        work: that is asked for.
+        arguments: of the delegation.
+        hint: what is said where no broker is found.
 
     Raises:
         NameTaken: the other one is still there.
@@ -192,6 +200,8 @@ def _joined(bus: BusOptions, work: Work, arguments: Mapping[str, Any]) -> Iterat
         while True:
             try:
                 found = stack.enter_context(any_bus(bus, work.agent, name=name))
+            except BrokerUnavailable as error:
+                raise type(error)(f"{error}{hint}") from None
             except NameTaken:
                 if time.monotonic() >= limit:
                     raise NameTaken(
@@ -233,7 +243,7 @@ def _hint(ctx: typer.Context, response: Response, declared: set[str]) -> None:
             if following.get(option, "").startswith("--"):
                 say(f"  {option} has no value, and so is true.")
         elif option == "--name" and option in words:
-            say("  --name is a parameter here; the bus that runs under a name is --connect ipc://NAME.")
+            say(f"  {_NAME}")
         elif option in words and "Did you mean" in (meant := nearest(option, known)):
             say(f"  {option} is no option, and so was taken as a parameter.{meant}")
 
