@@ -58,6 +58,8 @@ class Exit(Enum):
     """Anything else, also a supervisor that gave up."""
     UNSTARTED = "unstarted"
     """It never came up."""
+    ASKED = "asked"
+    """Something from outside that was asked of it ended it: it is started again at once, and that does not count."""
 
 
 # Events: what the tree is told

@@ -21,6 +21,8 @@ Where it differs, and why:
 - Under one_for_one a slow start holds up nobody else: siblings there do not depend on each other.
 - A supervisor that gave up has crashed, so that also a transient one is started again. OTP's exits with
   `shutdown`, and a transient one would be left ended in silence.
+- A child that ended of what was asked of it from outside (`Exit.ASKED`) is started again outside its budget and its
+  backoff: whoever asks has to bound how often. OTP's supervisor asks its children nothing.
 - Stop does not wait for starts: a child that is starting is told to stop.
 """
 
@@ -232,6 +234,8 @@ class RestartMachine:
     def _judge(self, supervisor: SupervisorState, child: Child) -> None:
         """Decide what follows an end: the table of OTP's `do_restart`."""
         match child.restart, child.exit:
+            case _, Exit.ASKED:
+                self._restart_group(supervisor, child, start=True)
             case _, Exit.UNSTARTED:  # a restart has failed, and is tried again
                 self._restart(supervisor, child)
             case Restart.PERMANENT, _:

@@ -21,7 +21,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -115,13 +115,16 @@ class _Life:
     """Whether it has been told to end."""
     failure: EtherError | None = None
     """What it said of its failed start."""
+    asked: set[int] = field(default_factory=set)
+    """Numbers of what it was asked and has not answered."""
 
 
 class ProcessSupervisor:
     """A thread that keeps processes running by the rules of the restart machine.
 
     Args:
-        intensity: restarts of one process within `period` that are allowed.
+        intensity: restarts of one process within `period` that are allowed; not counted are those after it was asked something
+            (`ask`) and went down before it had answered.
         period: seconds.
         backoff: the delays between restarts of one process.
         on_event: told in words what happens; it must not wait for the process supervisor. What it raises is logged and stops
@@ -188,19 +191,26 @@ class ProcessSupervisor:
         except EtherError as error:  # all are being stopped: `wait_up` says so
             self._failures[tree.id] = error
 
-    def remove(self, name: str) -> None:
-        """End a process for good, and wait until it has ended; one that is not there is no error."""
-        self._post(lambda: self._remove(name))
+    def remove(self, name: str, *, at_once: bool = False) -> None:
+        """End a process for good, and wait until it has ended; one that is not there is no error.
+
+        Args:
+            name: of the process.
+            at_once: whether it is killed, without its drain.
+        """
+        self._post(lambda: self._remove(name, at_once=at_once))
         with self._changed:
             self._changed.wait_for(lambda: self._over or (name not in self._lives and name not in self._specs))
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, name: str, *, at_once: bool) -> None:
         for known in (self._specs, self._facts, self._failures):
             known.pop(name, None)
         self._tell(Remove((_ROOT, name)))
         life = self._lives.get(name)
         if life is not None:
             self._ask_to_end(life)
+            if at_once:
+                life.process.kill()
 
     def is_kept(self, name: str) -> bool:
         """Whether a process is kept running: it was added, came up the first time, and was not removed."""
@@ -209,6 +219,8 @@ class ProcessSupervisor:
 
     def ask(self, name: str, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """Ask a process something as soon as it is up, and return its answer.
+
+        If it goes down before it has answered, it is started again, and that does not count towards `intensity`.
 
         Args:
             name: of the process.
@@ -235,7 +247,7 @@ class ProcessSupervisor:
 
         try:
             life = wait(lambda: (life := self._lives.get(name)) and life.is_up and life)
-            self._post(partial(life.process.ask, {**request, "number": number}))
+            self._post(partial(self._ask, life, {**request, "number": number}))
             wait(lambda: self._answers[number] or self._lives.get(name) is not life)
             answer = self._answers[number]
             if answer is not None and answer.get("error", {}).get("code") == errors.Closed.code:  # it ends
@@ -249,6 +261,11 @@ class ProcessSupervisor:
         if "error" in answer:
             raise error_of(name, answer["error"])
         return answer
+
+    def _ask(self, life: _Life, request: Mapping[str, Any]) -> None:
+        if self._lives.get(life.spec.name) is life:
+            life.asked.add(request["number"])
+            life.process.ask(request)
 
     def facts(self, name: str) -> dict[str, Any]:
         """What a process reported when it last came up; empty before that."""
@@ -398,6 +415,7 @@ class ProcessSupervisor:
                 self._on_event(f"{life.spec.name} {'is up again' if again else 'is up'} (pid {life.process.pid})")
                 self._tell(ChildStarted(life.path, life.incarnation))
             elif "answered" in report:
+                life.asked.discard(report["answered"]["number"])
                 with self._changed:
                     if report["answered"]["number"] in self._answers:
                         self._answers[report["answered"]["number"]] = report["answered"]
@@ -451,7 +469,8 @@ class ProcessSupervisor:
             self._tell(ChildStopped(life.path, life.incarnation))
         elif life.is_up:
             self._on_event(f"{name} went down ({how})")
-            self._tell(ChildExited(life.path, Exit.CRASH if code else Exit.NORMAL, how, life.incarnation))
+            reason = Exit.ASKED if life.asked else Exit.CRASH if code else Exit.NORMAL
+            self._tell(ChildExited(life.path, reason, how, life.incarnation))
         else:
             failure = life.failure or unexplained(name, code, output)
             self._last_ends[name] = (code, str(failure))

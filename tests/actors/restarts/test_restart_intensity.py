@@ -159,3 +159,13 @@ def test_an_exit_of_a_child_in_backoff_is_ignored() -> None:
 def test_an_unknown_event_is_a_bug_of_the_caller() -> None:
     with pytest.raises(AssertionError):
         running(supervisor("a")).tell("crash")  # type: ignore[arg-type]
+
+
+def test_an_end_that_was_asked_for_from_outside_does_not_count_and_waits_for_nothing() -> None:
+    shell = running(supervisor("a", intensity=1))
+
+    for _ in range(3):
+        assert shell.exits("a", Exit.ASKED)[:2] == ["down a asked", "start a"]
+    assert shell.exits("a")[-1] == "restarted a 1"
+    assert shell.exits("a", Exit.ASKED)[:2] == ["down a asked", "start a"]
+    assert shell.exits("a")[-1] == "escalate root"
