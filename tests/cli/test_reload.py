@@ -95,9 +95,26 @@ def test_a_changed_file_is_taken_and_what_became_of_each_is_printed(alone: Comma
     assert after["n1"] == before["n1"]
     assert again.code == 0
     assert again.json == {
-        "started": [], "restarted": {}, "stopped": [], "unchanged": ["n1", "n3", "n1/n1-ada", "n3/n3-ada"], "overran": [],
+        "started": [], "restarted": {}, "stopped": [], "rescaled": [],
+        "unchanged": ["n1", "n3", "n1/n1-ada", "n3/n3-ada"], "overran": [],
         "failed": {},
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_is_no_regular_file_is_refused_and_the_cluster_goes_on_and_ends(alone: Command, tmp_path: Path) -> None:
+    file = write(tmp_path / "bus.yaml", "n1")
+    with up(alone, str(file)) as it:
+        file.unlink()
+        os.mkfifo(file)
+        os.kill(it.process.pid, signal.SIGHUP)
+        it.hears("reload: refused")
+        refused = alone("reload")
+        assert agents(alone) == {"n1-ada": "n1"}
+        assert it.end() == 0
+
+    assert refused.code == 2
+    assert "bus.yaml is not a regular file" in refused.err
 
 
 @pytest.mark.slow
@@ -261,7 +278,9 @@ def test_the_end_of_the_cluster_is_heard_though_signals_have_filled_the_pipe(nam
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"{", b"[]", b"3", b'{"file": 3}', b"\xff", b'{"file": null}' + b" " * 100_000], ids=range(7)
+    "said",
+    [b"", b"{", b"[]", b"3", b'{"file": 3}', b"\xff", b'{"file": null}' + b" " * 100_000, b"[" * 60_000],
+    ids=range(8),
 )
 def test_what_is_no_request_is_dropped_and_the_next_is_answered(name: str, said: bytes) -> None:
     with ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) as requests:
@@ -273,6 +292,51 @@ def test_what_is_no_request_is_dropped_and_the_next_is_answered(name: str, said:
                 asking.shutdown(socket.SHUT_WR)
                 assert asking.recv(1) == b""
         assert request_reload(name) == ReloadReport()
+
+
+def test_who_takes_too_long_to_say_what_it_wants_is_dropped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ether.cluster.reload_requests._READ", 0.3)
+    was_dropped = threading.Event()
+
+    def drip(asking: socket.socket) -> None:
+        with suppress(ConnectionError):
+            for _ in range(200):
+                asking.sendall(b" ")
+                if was_dropped.wait(0.02):
+                    return
+            return
+        was_dropped.set()
+
+    with (
+        ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) as requests,
+        socket.socket(socket.AF_UNIX) as asking,
+    ):
+        requests.serve()
+        asking.connect(_address(name))
+        thread = threading.Thread(target=drip, args=[asking])
+        thread.start()
+        assert request_reload(name) == ReloadReport()
+        thread.join()
+
+    assert was_dropped.is_set()
+
+
+def test_a_file_that_does_not_come_keeps_no_end_away(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ether.cluster.reload_requests._LEAVE", 0.1)
+    began, go = threading.Event(), threading.Event()
+
+    def reload(_file: str | None) -> ReloadReport:
+        began.set()
+        go.wait(20)
+        return ReloadReport()
+
+    with ReloadRequests(name, reload, lambda _event: None) as requests:
+        requests.serve()
+        requests.post()
+        assert began.wait(10)
+    assert requests._thread.is_alive()
+    go.set()
+    requests._thread.join()
 
 
 def test_another_users_request_is_not_taken_and_another_users_cluster_is_not_asked(

@@ -34,7 +34,7 @@ from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
-from ether_broker.errors import Closed, UsageError, WaitTimeout
+from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
 from ether_broker.transport.endpoint import default_endpoint
@@ -237,8 +237,9 @@ class Cluster:
         agent is lost. Everybody else goes on, their processes and what they work at.
 
         What does not start takes nothing else down, and the report has the error. An agent is started again by its own
-        `restart`, `intensity`, `period` and `backoff`; a new node's process is not, until the next reload. A node that ran, and
-        whose process does not start with what has changed, or dies of it, is started as it was.
+        `restart`, `intensity`, `period` and `backoff`; one that takes longer than `start_timeout` goes on starting. A new
+        node's process is not started again, until the next reload. A node that ran, and whose process does not start with what
+        has changed, or dies of it, is started as it was; that does not count towards the cluster's `intensity`.
 
         A second call waits until the first is done. It may be called in any thread.
 
@@ -251,6 +252,7 @@ class Cluster:
         Raises:
             InvalidSpec: something else has changed, which belongs to the broker or to the cluster as a whole; nothing was done.
             Unserialisable: an argument of an agent or observer cannot travel to its node's process; nothing was done.
+            WaitTimeout: there are keys or an access list, and the broker did not take them over in time; nothing was done.
             Closed: the cluster is not open, or ends.
         """
         if not isinstance(spec, ClusterSpec):
@@ -530,6 +532,9 @@ def up(
         nonlocal known
         if (wanted := named or known) is None:
             raise UsageError("The cluster was started without a file: name one, as in `ether reload bus.yaml`.")
+        path = Path(wanted)
+        if path.exists() and not path.is_file():  # such as a pipe, which may never end
+            raise InvalidSpec(f"{wanted} is not a regular file: write the cluster file to one, and reload that.")
         report = cluster.reload(_with_address((read or _load)(wanted)))
         known = wanted
         return report

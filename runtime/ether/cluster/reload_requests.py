@@ -19,6 +19,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final, Self
 
@@ -32,7 +33,9 @@ __all__ = ["ReloadRequests", "request_reload"]
 logger: logging.Logger = logging.getLogger("ether.cluster")
 
 _READ: Final = 5.0
-"""Seconds that who connects has to say what it wants."""
+"""Seconds that who connects has to say what it wants, and to take the answer."""
+_LEAVE: Final = 2 * _READ + 1.0
+"""Seconds in which a request that is being taken has ended, at the end."""
 _MOST: Final = 1 << 16
 """Bytes of a request."""
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -54,7 +57,7 @@ class ReloadRequests:
         self._reload = reload
         self._on_event = on_event
         self._is_over = False
-        self._thread = threading.Thread(target=self._run, name="ether-reload", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="ether-reload", daemon=True)
 
     def __enter__(self) -> Self:
         self._woken, self._wake = os.pipe()
@@ -71,8 +74,12 @@ class ReloadRequests:
     def __exit__(self, *_: object) -> None:
         self._is_over = True
         self.post()
-        if self._thread.ident is not None:
-            self._thread.join()
+        if self._thread.ident is None:
+            self._close()
+        else:
+            self._thread.join(_LEAVE)  # if a file that it reads does not come, it ends with the process
+
+    def _close(self) -> None:
         self._listener.close()
         os.close(self._wake)
         os.close(self._woken)
@@ -86,6 +93,12 @@ class ReloadRequests:
         with contextlib.suppress(BlockingIOError):  # full: it wakes up all the same
             os.write(self._wake, b"\0")
 
+    def _serve(self) -> None:
+        try:
+            self._run()
+        finally:
+            self._close()
+
     def _run(self) -> None:
         sources: list[Any] = [self._woken, *([self._listener] if self._listener.fileno() >= 0 else [])]
         while True:
@@ -96,13 +109,15 @@ class ReloadRequests:
                 os.read(self._woken, _MOST)
                 self._answer(None)
                 continue
-            with contextlib.suppress(OSError, ValueError):  # who asks has gone, or says something else
+            try:
                 connection, _ = self._listener.accept()
                 with connection:
-                    connection.settimeout(_READ)
                     if _user_of(connection) == os.getuid():
-                        answer = self._answer(_file(_read(connection, _MOST)))
+                        answer = self._answer(_file(_read(connection, _MOST, _READ)))
+                        connection.settimeout(_READ)
                         connection.sendall(json.dumps(answer).encode())
+            except Exception:  # who asks has gone, or says something else: the next one is heard
+                logger.debug("a request for a reload was not taken", exc_info=True)
 
     def _answer(self, file: str | None) -> dict[str, Any]:
         try:
@@ -172,11 +187,22 @@ def _user_of(connection: socket.socket) -> int:
     return int(user)
 
 
-def _read(connection: socket.socket, most: int | None = None) -> bytes:
-    """What the other end says until it ends."""
+def _read(connection: socket.socket, most: int | None = None, timeout: float | None = None) -> bytes:
+    """What the other end says until it ends, which has `timeout` seconds for all of it.
+
+    Raises:
+        ValueError: it says more than `most` bytes.
+        TimeoutError: it had not ended in time.
+    """
     said = b""
-    while part := connection.recv(_MOST):
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        if end is not None:
+            if (left := end - time.monotonic()) <= 0.0:
+                raise TimeoutError("it takes too long")
+            connection.settimeout(left)
+        if not (part := connection.recv(_MOST)):
+            return said
         said += part
         if most is not None and len(said) > most:
             raise ValueError("it says too much")
-    return said
