@@ -100,3 +100,19 @@ class Asker(Agent):
         Path(folder, f"{task.request_id}.{task.attempt}").touch()
         wait_for(Path(folder, "ask"), task)
         return task.delegate("keep.word", to=whom).result().unwrap().data
+
+
+class Leaver(Agent):
+    """Says its word, and leaves the bus when it is told to."""
+
+    def __init__(self, word: str = "first") -> None:
+        self.word = word
+
+    @capability("leave.word", idempotent=True)
+    def say(self) -> str:
+        return self.word
+
+    @capability("leave.now")
+    def leave(self) -> str:
+        self.actor_ref.stop(block=False)
+        return self.word

@@ -149,6 +149,11 @@ class Cell:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether there is no agent any more, and none to come."""
+        return self.state is CellState.STOPPED
+
     def boot(self) -> BaseException | None:
         """Make an agent, run its `on_start`, and return what failed; call it in a thread that may wait.
 

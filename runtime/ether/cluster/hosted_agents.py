@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ether.cluster.agent_starts import AgentStart, StartThreads, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reload_plan import must_be_another
 from ether.node.agent_host import NotStarted
@@ -23,31 +26,74 @@ class HostedAgents:
     Args:
         bus: the node's.
         drain: seconds that running work has.
-        start: starts agents that may fail alone: gets them, for how many seconds it may wait, and where it notes which did not
-            start and why; returns their names.
-        replace: starts one in the place of one that was taken down.
+        start: starts agents that may fail alone: gets them, and where it notes which did not start and why; returns the names.
+        replace: prepares one in the place of one that was taken down or has left; returns what starts it.
         scaled: makes an agent that scales, without an instance.
     """
 
     def __init__(
         self, bus: Runtime, drain: float,
-        start: Callable[[Runtime, NamedAgents, float, dict[str, str]], Sequence[str]],
-        replace: Callable[[Runtime, AgentSpec, str], None],
+        start: Callable[[Runtime, NamedAgents, dict[str, str]], Sequence[str]],
+        replace: Callable[[Runtime, AgentSpec, str], Callable[[], None]],
         scaled: Callable[[Runtime, NamedAgents], ScaledAgents],
     ) -> None:  # fmt: skip
         self._bus = bus
         self._drain = drain
-        self._start = start
+        self._start = partial(start, bus)
         self._replace = replace
         self._scaled = scaled
         self._kinds: list[NamedAgents] = []
         self._specs: dict[str, AgentSpec] = {}
         """{name: what the agent is to be}; of one that scales, each name that an instance may have."""
+        self._starts: list[AgentStart] = []
+        """Those that go on."""
 
-    def note(self, named: Iterable[tuple[AgentSpec, Sequence[str]]]) -> None:
+    def note(self, kinds: Iterable[NamedAgents]) -> None:
         """Note the agents that were started."""
-        self._kinds = [NamedAgents(agent, tuple(names)) for agent, names in named if names]
+        self._kinds = list(kinds)
         self._specs = {name: agent for agent, names in self._kinds for name in names}
+
+    def start(self, kinds: Sequence[NamedAgents], patience: float, failed: dict[str, str]) -> list[Sequence[str]]:
+        """Start the agents of a node that was up before: those that do not start keep none of the others away.
+
+        Args:
+            kinds: the agents.
+            patience: seconds, for all of them; who has not started by then goes on starting.
+            failed: gets {name: why it did not start}, as far as that is known when this returns.
+
+        Returns:
+            The names that they have, kind by kind.
+
+        Raises:
+            EtherError: the registry did not take some.
+        """
+        self._starts = starts = [AgentStart(kind, self._start) for kind in kinds]
+        start_in_order(starts, patience, failed)
+        for start in starts:
+            if start.refused is not None:
+                raise start.refused
+        names = [start.names for start in starts]
+        self.note(kinds)
+        return names
+
+    def _settle(self) -> None:
+        """Take note of what became of the starts that have ended: other names, and those that are not here and will not be."""
+        present = self._bus.node.agent_host.agent_names
+        ended = [start for start in self._starts if start.has_ended.is_set()]
+        self._starts = [start for start in self._starts if start not in ended]
+        kinds = self._kinds
+        for start in ended:
+            wished = set(start.wished.names)
+            failed = wished if start.refused else set(() if start.wished.agent.scale else start.failed)
+            lost = (failed - present) | (wished - set(start.names))
+            others = [name for name in start.names if name not in wished]
+            kinds = [
+                NamedAgents(agent, (*(name for name in names if name not in lost), *others))
+                if lost and not wished.isdisjoint(names)
+                else NamedAgents(agent, names)
+                for agent, names in kinds
+            ]
+        self.note(kinds)
 
     def answer(self, request: dict[str, Any]) -> dict[str, object]:
         """Do what the cluster asks for.
@@ -74,7 +120,8 @@ class HostedAgents:
         return {"overran": [*late, *overran]}
 
     def _become(self, wanted: Sequence[NamedAgents], patience: float) -> dict[str, object]:
-        supervision = self._bus.node.supervision
+        self._settle()
+        supervision, host = self._bus.node.supervision, self._bus.node.agent_host
         failed: dict[str, str] = {}
         specs = {name: agent for agent, names in wanted for name in names}
         changed = {
@@ -82,40 +129,63 @@ class HostedAgents:
             for name, agent in specs.items()
             if name in self._specs and must_be_another(self._specs[name], agent)
         }
-        ended = [kind for kind in self._scaling if any(name in changed or name not in specs for name in kind.names)]
+        gone = [name for name in self._specs if name not in specs]
+        ended = [kind for kind in self._scaling if any(name in changed or name in gone for name in kind.names)]
         here, overran = self._let_go(ended, patience)
         known = [
             kind for kind in wanted if kind.agent.scale is not None and not self._specs.keys().isdisjoint(kind.names)
         ]  # fmt: skip
         taking_over = [kind for kind in known if not self._rescale(kind, ended)]
-        names = [
-            list(kind.names) if kind in known else self._come(kind, here, changed, patience, failed) for kind in wanted
-        ]  # fmt: skip
-        for name, was_late in supervision.take_down(
-            [name for name in changed if name in here], self._drain, "its specification has changed"
-        ):
-            overran += [name] * was_late
-            try:
-                self._replace(self._bus, changed[name], name)
-            except (EtherError, NotStarted) as error:
-                failed[name] = _said(error)
-        gone = [name for name in self._specs if name not in specs and name in here]
-        overran += supervision.stop_agents(gone, self._drain)
-        host = self._bus.node.agent_host
+        new = [self._new(kind, here, changed) for kind in wanted if kind not in known]
+        starts = [AgentStart(kind, self._start) for kind in new if kind.names]
+        start_in_order(starts, patience, failed)
+        successors, down = self._replace_all({name: changed[name] for name in changed if name in here})
+        overran += down
+        await_starts(successors, patience, failed)
+        overran += supervision.stop_cells(
+            [cell for cell in host.cells if cell.name in gone and cell.name in here], self._drain
+        )
         for kind in taking_over:
             cells = [host.cell(name) for name in kind.names if name in here and name in host.agent_names]
             self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)
-        names = [
-            [name for name in own if kind.agent.scale is not None or name not in failed or name in host.agent_names]
-            for kind, own in zip(wanted, names, strict=True)
-        ]
-        self.note((kind.agent, own) for kind, own in zip(wanted, names, strict=True))
-        return {"agents": names, "failed": failed, "overran": overran}
+        self.note(wanted)
+        for start in self._starts:  # of an earlier request
+            same = [
+                name for name in start.told if name in specs and not must_be_another(start.wished.agent, specs[name])
+            ]
+            failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
+        self._starts += [*starts, *successors]
+        self._settle()
+        return {"agents": [kind.names for kind in self._kinds], "failed": failed, "overran": overran}
+
+    def _replace_all(self, changed: Mapping[str, AgentSpec]) -> tuple[list[AgentStart], list[str]]:
+        """Take agents down, and start others in their places, each as soon as the one before it has ended.
+
+        Returns:
+            Their starts, which may go on; and those that still worked when their time was over.
+        """
+        threads: dict[str, StartThreads] = defaultdict(StartThreads)
+        starts: list[AgentStart] = []
+
+        def replace(name: str) -> None:
+            agent = changed[name]
+            start = self._replace(self._bus, agent, name)
+            starts.append(AgentStart(NamedAgents(agent, (name,)), lambda named, failed: _alone(start, named, failed)))
+            threads[agent.start].run(starts[-1])
+
+        supervision = self._bus.node.supervision
+        late = []
+        for name, was_late in supervision.take_down(changed, self._drain, "its specification has changed"):
+            late += [name] * was_late
+            replace(name)
+        for name in changed.keys() - {start.names[0] for start in starts}:  # it has left by itself meanwhile
+            replace(name)
+        return starts, late
 
     @property
     def _scaling(self) -> list[NamedAgents]:
         """The agents that scale."""
-        return [kind for kind in self._kinds if kind.agent.scale is not None]
+        return [kind for kind in self._kinds if kind.agent.scale is not None and kind.names]
 
     def _let_go(self, kinds: Sequence[NamedAgents], patience: float) -> tuple[set[str], list[str]]:
         """Have some agents that scale start and drain nothing by themselves any more.
@@ -135,25 +205,17 @@ class HostedAgents:
             old == kind or self._bus.node.scaling.rescale(old.names[0], self._scaled(self._bus, kind)) for old in own
         )
 
-    def _come(
-        self, kind: NamedAgents, here: set[str], changed: Iterable[str], patience: float, failed: dict[str, str]
-    ) -> list[str]:  # fmt: skip
-        """Start those of a kind that are not here; returns the names of all of them."""
-        agent, names = kind
-        new = tuple(
-            name for name in names if name not in self._specs or (name in changed and name not in here)
-        )  # one that had given up is here no more
-        if not new:
-            return list(names)
-        try:
-            started = self._start(self._bus, NamedAgents(agent, new), patience, failed)
-        except EtherError as error:
-            failed.update(dict.fromkeys(new if agent.scale is None else new[:1], str(error)))
-            return list(names) if agent.scale is None else []
-        return [*(name for name in names if name not in new), *started]
+    def _new(self, kind: NamedAgents, here: set[str], changed: Container[str]) -> NamedAgents:
+        """Those of a kind that are not here; who had given up before it changed is here no more."""
+        return kind._replace(
+            names=tuple(name for name in kind.names if name not in self._specs or (name in changed and name not in here))
+        )  # fmt: skip
 
 
-def _said(error: BaseException) -> str:
-    if isinstance(error, NotStarted):
-        error = error.error
-    return str(error) if isinstance(error, EtherError) else f"{type(error).__name__}: {error}"
+def _alone(start: Callable[[], None], named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:
+    """Start a single agent; whether it goes on when it did not start is its tree's matter."""
+    try:
+        start()
+    except (EtherError, NotStarted) as error:
+        failed[named.names[0]] = told(error)
+    return named.names

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ether.cluster.agent_starts import told
 from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, ObserverSpec, name_agents
 from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
@@ -30,7 +30,6 @@ from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.agent.agent import Agent
 from ether_actors.observers.observer import Observer
 from ether_actors.restarts.runner import load_class, resolve
-from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, NameTaken, Rejected, WaitTimeout
 
 if TYPE_CHECKING:
@@ -46,8 +45,6 @@ _FAILED: Final = 1
 _JOIN: Final = 30.0
 _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
-_STARTED: Final = 30.0
-"""Seconds in which an agent of its own tree has to start."""
 _TRIES: Final = 20
 _AHEAD: Final = 10_000
 """Names that are asked for at a time beyond those that are wanted, while all of them are taken."""
@@ -106,11 +103,11 @@ def serve(
 
 def _serve(
     connect: Callable[[], Runtime],
-    start: Callable[[Runtime], list[Sequence[str]]],
+    start: Callable[[Runtime], Sequence[Sequence[str]]],
     drain: float,
     *,
     on_event: Callable[[str], None],
-    on_ready: Callable[[list[Sequence[str]]], None],
+    on_ready: Callable[[Sequence[Sequence[str]]], None],
 ) -> int:
     with Stopping() as stopping:
 
@@ -234,10 +231,6 @@ def _start(bus: Runtime, named: NamedAgents) -> None:
         return
     if agent.escalate:
         supervision.ends_process.update(named.names)
-    if agent.restart is not Restart.PERMANENT:
-        for name in named.names:
-            supervision.supervise(agent.tree(name), _STARTED)
-        return
     _start_batch(bus, named)
 
 
@@ -269,52 +262,6 @@ def _maker(agent: AgentSpec) -> tuple[Callable[[], Any], type[Agent] | None]:
     return lambda: resolve(agent.start)(*agent.args, **agent.kwargs), None
 
 
-def _start_again(bus: Runtime, named: NamedAgents, patience: float, failed: dict[str, str]) -> Sequence[str]:
-    """Start agents of a cluster that is up already: those that do not start keep none of the others away.
-
-    Args:
-        bus: the node's.
-        named: the agents.
-        patience: seconds; who has not started by then goes on starting.
-        failed: gets {name: why it did not start}, as far as that is known when this returns.
-
-    Raises:
-        EtherError: the registry did not take them.
-    """
-    names: Sequence[str] = named.names
-    late: dict[str, str] = {}
-    refused: list[BaseException] = []
-    lock, has_ended = threading.Lock(), threading.Event()
-    is_reported = False
-
-    def start() -> None:
-        nonlocal names
-        try:
-            found = _start_or_go_on(bus, named, late if is_reported else failed)
-        except BaseException as error:  # noqa: BLE001  it is raised by who waits
-            refused.append(error)
-            found = named.names
-        with lock:
-            if not is_reported:
-                names = found
-            elif refused:
-                logger.error("%s did not start", named.names[0], exc_info=refused[0])
-            elif found != named.names:
-                logger.warning("%s started as %s, whose mailboxes are not kept", named.names[0], ", ".join(found))
-        has_ended.set()
-
-    threading.Thread(target=start, name=f"ether-start-{named.names[0]}", daemon=True).start()
-    if not has_ended.wait(patience):
-        logger.warning("%s has not started after %g s: the node is up without it until it has", names[0], patience)
-        told = names if named.agent.scale is None else names[:1]
-        failed.update(dict.fromkeys(told, f"It has not started after {patience:g} s, and goes on starting."))
-    with lock:
-        is_reported = True
-    if refused:
-        raise refused[0]
-    return names
-
-
 def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:
     """Start agents; if one of them does not start, each alone, by its restart type, noted in `failed`.
 
@@ -328,51 +275,27 @@ def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) ->
     if named.agent.scale is not None:
         error = found.error if isinstance(found, NotStarted) else found
         logger.error("%s did not start", named.names[0], exc_info=error)
-        failed[named.names[0]] = f"{type(error).__name__}: {error}"
+        failed[named.names[0]] = told(error)
         bus.node.scaling.follow(_scaled(bus, named))
         return named.names
-    for name in named.names:
+    stopped = found.stopped if isinstance(found, NotStarted) else ()
+    starts = {name: _replace(bus, named.agent, name) for name in named.names if name not in stopped}
+    for name, start in starts.items():
         try:
-            if (reason := _start_alone(bus, named.agent, name, found)) is not None:
-                failed[name] = f"{type(reason).__name__}: {reason}"
-        except EtherError as error:
-            failed[name] = str(error)
+            start()
+        except (EtherError, NotStarted) as error:
+            failed[name] = told(error)
             logger.exception("%s did not start", name)
     return named.names
 
 
-def _start_alone(bus: Runtime, agent: AgentSpec, name: str, failure: BaseException) -> BaseException | None:
-    """Start one of several that did not all start; if it is one of those that do not, go on by its restart type.
-
-    Returns:
-        Why it did not start.
-    """
-    try:
-        _start_batch(bus, NamedAgents(agent, (name,)))
-    except (NotStarted, InvalidSpec) as again:
-        failure = again
-    else:
-        return None
-    error = failure.error if isinstance(failure, NotStarted) else failure
-    if agent.restart is Restart.TEMPORARY:
-        logger.error("%s did not start, and is not started again", name, exc_info=error)
-    else:
-        bus.node.supervision.trees[name] = agent.tree(name)
-        bus.node.supervision.start_again(name, *_maker(agent), error)
-    return error
-
-
-def _replace(bus: Runtime, agent: AgentSpec, name: str) -> None:
-    """Start an agent in the place of one that was taken down.
-
-    Raises:
-        NotStarted, EtherError: as `AgentSupervision.replace`.
-    """
+def _replace(bus: Runtime, agent: AgentSpec, name: str) -> Callable[[], None]:
+    """Prepare an agent in the place of one that was taken down or has left; `AgentSupervision.replace`."""
     ends_process = bus.node.supervision.ends_process
     (ends_process.add if agent.escalate else ends_process.discard)(name)
     scaled = bus.node.agent_host.scaled
     (scaled.discard if agent.scale is None else scaled.add)(name)
-    bus.node.supervision.replace(name, agent.tree(name), *_maker(agent))
+    return bus.node.supervision.replace(name, agent.tree(name), *_maker(agent))
 
 
 def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:
@@ -420,15 +343,14 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     metrics = None if request["metrics"] is None else MetricsSpec(**request["metrics"])
     failed: dict[str, str] = {}
 
-    def start(bus: Runtime) -> list[Sequence[str]]:
+    def start(bus: Runtime) -> Sequence[Sequence[str]]:
         _observe(bus, observers, metrics)
+        hosted = HostedAgents(bus, request["drain"], _start_or_go_on, _replace, _scaled)
         if request["again"]:
-            end = time.monotonic() + request["start_timeout"] / 2
-            names = [_start_again(bus, named, max(0.0, end - time.monotonic()), failed) for named in agents]
+            names = hosted.start(agents, request["start_timeout"] / 2, failed)
         else:
             names = [_start_named(bus, named) for named in agents]
-        hosted = HostedAgents(bus, request["drain"], _start_again, _replace, _scaled)
-        hosted.note((named.agent, own) for named, own in zip(agents, names, strict=True))
+            hosted.note(NamedAgents(named.agent, tuple(own)) for named, own in zip(agents, names, strict=True))
         parent_link.serve(hosted.answer)
         return names
 

@@ -1,22 +1,23 @@
 """A reload: the steps that turn a running cluster into what its changed specification says.
 
     1. new nodes, and new and changed agents of nodes that go on, all side by side
-    2. agents and nodes that are gone, side by side
-    3. nodes whose process is to be another, one after the other
+    2. agents and nodes that are gone, side by side; but not what is to move to a node that failed
+    3. nodes whose process is to be another, one after the other; then new ones that take over a metrics address
     4. agents that have moved to another node, as their names are free now
 
-New ones come first, so that what waits for those that go finds them. Each node's process is told the agents that it is to have,
-and compares them with those that it has: told twice, it does nothing more.
+New ones come first, so that what waits for those that go finds them. At each step, each node's process is told all agents that
+it is to have, and compares them with those that it has; its answer is what counts. A process that has not answered is started
+again, if it ends, with what it answered last.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
+from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.reload_plan import (
     HostedNode,
     ReloadReport,
@@ -40,7 +41,7 @@ class Reload:
 
     Args:
         processes: of the cluster.
-        hosted: what each node's process is asked for when it starts; kept up to date here.
+        hosted: what each node's process answered last that it has, and is asked for when it starts; kept up to date here.
         wanted: the nodes as they are to be.
         anew: {node that runs, and whose process is to be another: the fields of it that have changed}.
         process: describes the process of a node.
@@ -77,15 +78,51 @@ class Reload:
         come = [node for node in wanted if node not in before]
         stay = [node for node in wanted if node in before and node not in self._anew]
         go = [node for node in before if node not in wanted]
-        for node in come:
+        given_up = {self._address(before[node]) for node in (*go, *self._anew)} - {None}
+        late = [node for node in come if self._address(wanted[node]) in given_up]
+        first = [node for node in come if node not in late]
+        for node in first:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
-        self._side_by_side([*((self._wait_up, node) for node in come), *((self._bring, node) for node in stay)])
+        self._side_by_side([*((self._wait_up, node) for node in first), *((self._bring, node) for node in stay)])
         self._side_by_side([(self._clear, node) for node in before])
-        self._side_by_side([(self._end, node) for node in go])
-        for node in self._anew:
+        self._side_by_side([(self._end, node) for node in go if not self._staying(node)])
+        for node in self._in_order():
             self._restart(node)
-        self._side_by_side([(self._complete, node) for node in (*come, *stay) if self._moved[node]])
+        for node in late:
+            self._add(node, wanted[node])
+        self._side_by_side([(self._wait_up, node) for node in late])
+        self._side_by_side([(self._complete, node) for node in (*first, *stay) if self._moved[node]])
         return self._report(come, stay, go)
+
+    @staticmethod
+    def _address(node: HostedNode) -> MetricsSpec | None:
+        """Where a node listens, if another cannot do so at the same time."""
+        metrics = node.spec.metrics
+        return metrics if metrics is not None and metrics.port else None
+
+    def _in_order(self) -> list[str]:
+        """The nodes whose process is to be another; one that gives up an address before the one that takes it."""
+        left, ordered = list(self._anew), list[str]()
+
+        def takes_what_is_held(node: str) -> bool:
+            address = self._address(self._wanted[node])
+            return address is not None and any(
+                other != node and self._address(self._before[other]) == address for other in left
+            )
+
+        while left:
+            ordered.append(next((node for node in left if not takes_what_is_held(node)), left[0]))
+            left.remove(ordered[-1])
+        return ordered
+
+    def _staying(self, node: str) -> list[str]:
+        """The agents of a node that are to move to one that failed: they stay where they are."""
+        return [
+            name
+            for name in agents_by_name(self._before[node])
+            for to in self._failed
+            if name in self._moved.get(to, ())
+        ]
 
     def _side_by_side(self, steps: Iterable[tuple[Callable[[str], None], str]]) -> None:
         steps = list(steps)
@@ -134,24 +171,27 @@ class Reload:
         """Stop what is to go."""
         if node in self._failed:
             return
-        if node in self._wanted and node not in self._anew:
-            self._tell(node, self._first(node))
-            return
         wanted = agents_by_name(self._wanted.get(node))
-        going = [name for name in agents_by_name(self._before[node]) if name not in wanted]
-        self._tell(node, without(self._before[node].agents, going))
+        staying = self._staying(node)
+        going = [name for name in agents_by_name(self._before[node]) if name not in wanted and name not in staying]
+        self._tell(node, without(self._hosted[node].agents, going))
 
-    def _end(self, node: str) -> None:
-        self._processes.remove(node)
+    def _end(self, node: str, *, at_once: bool = False) -> None:
+        self._processes.remove(node, at_once=at_once)
         del self._hosted[node]
-        self._failed.pop(node, None)  # whatever it did not do, it is gone
+        for name in [name for name in self._failed if name.split("/")[0] == node]:  # whatever it did not do, it is gone
+            del self._failed[name]
 
     def _restart(self, node: str) -> None:
         def restart(node: str) -> None:
-            with contextlib.suppress(ProcessFailed, WaitTimeout):  # that it is lost, or hangs, keeps nobody
+            before, hangs = self._hosted[node], False
+            try:
                 self._note(node, self._ask(node, {"rest": True}))
-            before = self._hosted[node]
-            self._end(node)
+            except ProcessFailed:  # it is lost: its agents are down, and come back in the next process
+                pass
+            except WaitTimeout:  # it would drain, and so hand back what waits
+                hangs = True
+            self._end(node, at_once=hangs)
             try:
                 self._add(node, self._wanted[node])
                 self._wait_up(node)
@@ -167,43 +207,36 @@ class Reload:
             self._tell(node, self._wanted[node].agents)
 
     def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
-        """Tell a node's process which agents it is to have, unless it has them."""
-        before = self._hosted[node]
-        spec = before.spec if node in self._anew or node not in self._wanted else self._wanted[node].spec
-        told = HostedNode.of(spec, agents)
-        if not _differences(agents_by_name(before), agents_by_name(told)):
-            self._hosted[node] = before._replace(spec=spec)
-            return
-        try:
-            self._have(node, told)
-        except ProcessFailed:  # it died of itself, or of what it started: once more, from what it had
-            self._have(node, before)
-            self._have(node, told)
+        """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
 
-    def _have(self, node: str, state: HostedNode) -> None:
-        """Have a node's process host these agents, now and if it is started again; those that it had, if it dies of it."""
-        before, self._hosted[node] = self._hosted[node], state
-        wanted = [{"agent": agent.as_dict(), "names": names} for agent, names in state.agents]
+        Until then it is started with those that it had, if it ends.
+        """
+        is_old = node in self._anew or node not in self._wanted
+        spec = self._hosted[node].spec if is_old else self._wanted[node].spec
+        told = [kind for kind in agents if kind.names]
+        request = {"agents": [{"agent": agent.as_dict(), "names": names} for agent, names in told]}
         try:
-            answer = self._ask(node, {"agents": wanted})
-        except ProcessFailed:
-            self._hosted[node] = before
-            raise
-        named = zip(state.agents, answer["agents"], strict=True)
-        self._hosted[node] = HostedNode.of(
-            state.spec, [NamedAgents(kind.agent, tuple(names)) for kind, names in named]
-        )  # fmt: skip
+            answer = self._ask(node, request)
+        except ProcessFailed:  # it died of itself, or of what it started: once more
+            answer = self._ask(node, request)
+        named = zip(told, answer["agents"], strict=True)
+        self._hosted[node] = HostedNode.of(spec, [NamedAgents(kind.agent, tuple(names)) for kind, names in named])
         self._note(node, answer)
 
     def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
         process = self._process(node)
         patience = process.start_timeout
-        limit = 2 * (process.drain + patience) + _GRACE  # instances that start or drain already end before all others
+        limit = (
+            3 * (process.drain + patience) + _GRACE
+        )  # instances that come or go already, new ones and changed ones, in turn
         return self._processes.ask(node, {**request, "patience": patience}, limit)
 
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
-        self._failed.update({f"{node}/{name}": why for name, why in said.get("failed", {}).items()})
+        wanted = agents_by_name(self._wanted.get(node))
+        for name, why in said.get("failed", {}).items():
+            if name in wanted:
+                self._failed.setdefault(f"{node}/{name}", why)  # what was told first tells more
 
     # -- what became of them -------------------------------------------------------------------------------------
 
@@ -211,7 +244,8 @@ class Reload:
         failed = self._failed
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
-        stopped, rescaled, unchanged = list(go), [], [node for node in stay if node not in failed]
+        stopped = [node for node in go if node not in self._hosted]
+        rescaled, unchanged = [], [node for node in stay if node not in failed]
         for node in dict.fromkeys((*self._wanted, *self._before)):
             if node in failed:  # what it had may have come and gone meanwhile
                 continue
@@ -241,7 +275,3 @@ def _told(hosted: HostedNode | None) -> dict[str, AgentSpec]:
     kinds = [] if hosted is None else hosted.agents
     first = [kind if kind.agent.scale is None else kind._replace(names=kind.names[:1]) for kind in kinds]
     return agents_by_name(hosted and hosted._replace(agents=first))
-
-
-def _differences(before: Mapping[str, AgentSpec], after: Mapping[str, AgentSpec]) -> bool:
-    return before.keys() != after.keys() or any(changed_fields(before[name], after[name]) for name in after)

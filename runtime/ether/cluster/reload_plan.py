@@ -61,11 +61,11 @@ class ReloadReport:
     rescaled: tuple[str, ...] = ()
     """Agents that scale, and have other bounds; the instances that are within them noticed nothing."""
     unchanged: tuple[str, ...] = ()
-    """Noticed nothing; of a node, its process."""
+    """Noticed nothing, those among them that had given up or left the bus by themselves; of a node, its process."""
     overran: tuple[str, ...] = ()
     """Agents that had not ended what they worked at when `drain` was over: the bus has ruled on it."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """What did not start, or did not answer in time, and why."""
+    """What did not start, or had not started or answered in time, and why."""
 
     @property
     def is_complete(self) -> bool:

@@ -49,11 +49,13 @@ class NotStarted(Exception):
 
     Attributes:
         error: what was raised.
+        stopped: the agents that were stopped while they, or others with them, started.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, stopped: Collection[str] = ()) -> None:
         super().__init__(str(error))
         self.error: BaseException = error
+        self.stopped: Collection[str] = stopped
 
 
 class AgentHost:
@@ -122,24 +124,32 @@ class AgentHost:
     def start_agents(self, names: list[str], make: Callable[[], Any], cls: type[Agent] | None) -> list[Cell]:
         """Start agents of one kind, each on its own: a crash of one restarts that one.
 
+        Returns:
+            Those that were not stopped meanwhile.
+
         Raises:
             DuplicateAgent, InvalidManifest, BrokerUnavailable: the registry did not take them.
             NotStarted: `__init__` or `on_start` raised; none of them is left running.
+            Closed: all were stopped meanwhile.
         """
         cells: list[Cell] = []
         try:
             self._start(names, make, cls, cells)
         except BaseException:
             for cell in cells:
-                self.leave(cell, "it did not start")
+                if cell.agent is None:  # nobody knows it
+                    self._forget(cell)
+                else:
+                    self.leave(cell, "it did not start")
             raise
-        for cell in cells:
+        started = [cell for cell in cells if cell.state is CellState.NEW]
+        for cell in started:
             cell.open()
-        return cells
+        return started
 
     def _start(self, names: list[str], make: Callable[[], Any], cls: type[Agent] | None, cells: list[Cell]) -> None:
         """Boot and register agents; what was begun is in `cells`, also when one of them cannot be started."""
-        for name in names:
+        for name in names:  # all before the first is booted: who is to stop one that has to wait finds it
             if name == self._name:
                 msg = (
                     f"{name!r} is the name of this node, and nodes and agents share their names: rename one of the two."
@@ -148,12 +158,30 @@ class AgentHost:
             if name.encode() in self._cells:
                 raise errors.DuplicateAgent(f"An agent named {name!r} lives on this node: choose another name.")
             cells.append(self.make_cell(name, make, cls))
-            if (error := cells[-1].boot()) is not None:
-                raise NotStarted(error)
-        self._announce(cells)
         for cell in cells:
-            if cell.state is CellState.STOPPED:
-                raise errors.Closed(f"The agent {cell.name!r} was stopped while it started.")
+            if (error := self.boot(cell)) is not None:
+                raise NotStarted(error, {cell.name for cell in cells if cell.is_stopped})
+        booted = [cell for cell in cells if cell.state is CellState.NEW]
+        self._announce(booted)
+        for cell in booted:
+            if cell.is_stopped:  # before it was announced, perhaps
+                self.leave(cell, "stopped")
+        if all(cell.is_stopped for cell in cells):
+            raise errors.Closed(f"The agent {names[0]!r} was stopped while it started.")
+
+    @staticmethod
+    def boot(cell: Cell) -> BaseException | None:
+        """Boot a cell and return what failed, unless it is stopped before or meanwhile, and so not to start any more."""
+        error = cell.boot() if cell.state is CellState.NEW else None
+        if not cell.is_stopped:
+            return error
+        if cell.agent is not None and error is None:
+            cell.dismiss()
+        return None
+
+    def _forget(self, cell: Cell) -> None:
+        if self._cells.get(cell.name.encode()) is cell:
+            del self._cells[cell.name.encode()]
 
     def make_cell(self, name: str, make: Callable[[], Any], cls: type[Agent] | None) -> Cell:
         """A new cell under that name; its turns run where its class says."""
@@ -356,9 +384,8 @@ class AgentHost:
         was_cut_off = cell.cut_off(f"{cell.name} was replaced before it had ended.")
         self._responder.hand_back(cell.stop())
         self._sender.flush()
-        if self._cells.get(cell.name.encode()) is cell:
-            del self._cells[cell.name.encode()]
-            self._giving_way.pop(cell.name.encode(), None)
+        self._forget(cell)
+        self._giving_way.pop(cell.name.encode(), None)
         return was_cut_off
 
     def _tell_condition(self, cell: Cell, body: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -123,23 +123,20 @@ class AgentSupervision:
                 late.append(cell.name)
         return late
 
-    def take_down(self, names: Iterable[str], timeout: float, reason: str) -> Iterator[tuple[str, bool]]:
+    def take_down(self, names: Collection[str], timeout: float, reason: str) -> Iterator[tuple[str, bool]]:
         """Stop agents whose names others are to take at once, each as soon as what runs of it has ended.
 
-        The bus keeps their names, what waits for them, and what comes meanwhile.
+        The bus keeps their names, what waits for them, and what comes meanwhile. Those that have left are passed over.
 
         Args:
-            names: of agents of this node.
+            names: of agents.
             timeout: seconds that what runs has; then its delegations fail.
             reason: why.
 
         Yields:
             The name of each that is stopped, and whether something still ran.
-
-        Raises:
-            UnknownAgent: one is not on this node.
         """
-        cells = [self._agent_host.cell(name) for name in names]
+        cells = [cell for cell in self._agent_host.cells if cell.name in names]
         end = self.monotonic() + timeout
         self._agent_host.begin_giving_way(cells, reason)
         with ExitStack() as let_go:
@@ -174,8 +171,10 @@ class AgentSupervision:
                     busy.append(cell)
             left = busy
 
-    def replace(self, name: str, tree: SupervisorSpec, make: Callable[[], Any], cls: type[Agent] | None) -> None:
-        """Start an agent in the place of one that was taken down; if it does not start, go on by its tree.
+    def replace(
+        self, name: str, tree: SupervisorSpec, make: Callable[[], Any], cls: type[Agent] | None
+    ) -> Callable[[], None]:
+        """Prepare an agent in the place of one that was taken down, or left; who stops it from now on finds it.
 
         Args:
             name: of both.
@@ -183,16 +182,25 @@ class AgentSupervision:
             make: makes it.
             cls: its class, if that is known.
 
-        Raises:
+        Returns:
+            Starts it, unless it is stopped before that or meanwhile; if it does not start, it goes on by its tree. Raises
             NotStarted: `__init__` or `on_start` raised; unless it is temporary, its tree goes on starting it.
             EtherError: the registry did not take it; it has left the bus.
         """
-        from ether_actors.restarts.supervisor_spec import Restart
-
         self.trees[name] = tree
         cell = self.make_cell(name, make, cls)
-        failure = cell.boot()
+        return lambda: self._start(cell, tree, cls)
+
+    def _start(self, cell: Cell, tree: SupervisorSpec, cls: type[Agent] | None) -> None:
+        from ether_actors.restarts.supervisor_spec import Restart
+
+        failure = self._agent_host.boot(cell)
+        if cell.is_stopped:
+            return
         refused = self.announce(cell) if failure is None else None
+        if cell.is_stopped:  # before it was announced, perhaps
+            self._agent_host.leave(cell, "stopped")
+            return
         if failure is None and refused is None:
             cell.open()
             return
@@ -203,7 +211,7 @@ class AgentSupervision:
             self._agent_host.leave(cell, "it did not start")
         else:
             cell.stop()
-            self.start_again(name, make, cls, error)
+            self.start_again(cell.name, cell.make, cls, error)
         raise error if failure is None else NotStarted(failure)
 
     def remove(self, cell: Cell) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -20,6 +20,7 @@ from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec
 from ether.cluster.reload_plan import place
 from ether.observers import Probe
 from ether_actors.backoff import Backoff
+from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.errors import Closed, InvalidSpec, Unserialisable, UsageError
 from ether_broker.security.access_list import Access, DelegateRule
 from ether_broker.security.keyring import Keyring
@@ -32,6 +33,7 @@ PLAIN = "tests.runtime.reloaded:Plain"
 SLEEPER = "tests.runtime.reloaded:Sleeper"
 CREW = "tests.runtime.reloaded:Crew"
 ASKER = "tests.runtime.reloaded:Asker"
+LEAVER = "tests.runtime.reloaded:Leaver"
 KEEP = AgentSpec(KEEPER)
 
 
@@ -111,12 +113,10 @@ def test_what_has_not_changed_keeps_its_process_and_what_it_works_at(tmp_path: P
     )
 
 
-def test_a_file_that_says_the_same_changes_nothing_and_asks_nobody(tmp_path: Path):
+def test_a_file_that_says_the_same_changes_nothing(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         works = it.begin("keeper")
-        os.kill(it.pids()["n1"] or 0, signal.SIGSTOP)  # it could not answer
         report = it.reload(node("n1", KEEP))
-        os.kill(it.pids()["n1"] or 0, signal.SIGCONT)
         it.go()
         assert works.result(10).ok
 
@@ -731,6 +731,164 @@ def test_an_agent_that_takes_its_process_down_as_it_starts_is_told_and_the_node_
     assert again == ReloadReport(restarted={"n1/keeper": "args"}, unchanged=("n1", "n2", "n2/far"))
 
 
+@pytest.mark.parametrize("is_down", [False, True])
+def test_reloads_whose_agent_takes_its_process_down_do_not_count_towards_the_end_of_the_cluster(
+    tmp_path: Path, is_down: bool
+):
+    fatal = AgentSpec(KEEPER, "fatal", kwargs={"folder": str(tmp_path)})
+    (tmp_path / "fatal").touch()
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN, "far")), intensity=1) as it:
+        before = it.pids()
+        if is_down:
+            it.cluster.signal("n1", signal.SIGKILL)
+            wait_until(lambda: any("n1 went down" in event for event in it.events), what="it is between two lives")
+        for _ in range(3):
+            report = it.reload(node("n1", KEEP, fatal), node("n2", AgentSpec(PLAIN, "far")))
+            assert list(report.failed) == ["n1"]
+        wait_until(lambda: it.agents() == {"keeper": "n1", "far": "n2"}, what="it is back as it was")
+        assert it.cluster.failed is None
+        assert {**it.pids(), "n1": None} == {**before, "n1": None}
+
+
+def test_what_is_not_started_again_by_itself_is_tried_by_the_next_reload(tmp_path: Path):
+    once = AgentSpec(KEEPER, "once", kwargs={"folder": str(tmp_path)}, restart=Restart.TEMPORARY)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", KEEP)) as it:
+        assert list(it.reload(node("n1", KEEP, once)).failed) == ["n1/once"]
+        assert list(it.reload(node("n1", KEEP, once)).failed) == ["n1/once"]
+        (tmp_path / "broken").unlink()
+        assert it.reload(node("n1", KEEP, once)) == ReloadReport(
+            started=("n1/once",), unchanged=("n1", "n1/keeper")
+        )  # fmt: skip
+        assert it.ask("once")["word"] == "first"
+
+
+def test_an_agent_that_leaves_by_itself_meanwhile_is_started_as_it_is_to_be(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP, AgentSpec(LEAVER, "it"))) as it:
+        held = AgentSpec(CREW, "held", kwargs={"folder": str(tmp_path)})
+        (tmp_path / "hold-first").touch()
+        changed = AgentSpec(LEAVER, "it", kwargs={"word": "second"})
+        with it.reloading(node("n1", replace(KEEP, args=("second",)), changed, held)) as reports:
+            wait_until((tmp_path / "starting-held").exists, what="what is new starts first")
+            it.bus.delegate("leave.now", to="it", timeout=20).result().unwrap()
+            wait_until(lambda: it.condition("it") is None, what="it has left")
+            (tmp_path / "hold-first").unlink()
+        assert it.bus.delegate("leave.word", to="it", timeout=20).result().unwrap().data == "second"
+        assert it.ask("keeper")["word"] == "second"
+
+    assert reports == [
+        ReloadReport(
+            started=("n1/held",), restarted={"n1/keeper": "args", "n1/it": "kwargs"}, unchanged=("n1",)
+        )
+    ]  # fmt: skip
+
+
+def held_crew(it: World, name: str, word: str) -> AgentSpec:
+    return AgentSpec(CREW, name, kwargs={"word": word, "folder": str(it.folder)})
+
+
+@pytest.mark.parametrize(("word", "fields"), [("first", {}), ("third", {"threads": 2})])
+def test_a_changed_agent_that_hangs_as_it_starts_keeps_no_other_away_and_what_waits_for_it_is_kept(
+    tmp_path: Path, word: str, fields: dict[str, Any]
+):
+    with world(tmp_path, node("n1", AgentSpec(CREW, "a"), AgentSpec(CREW, "b"), KEEP), start_timeout=6.0) as it:
+        (tmp_path / "hold-second").touch()
+        report = it.reload(node("n1", held_crew(it, "a", "second"), held_crew(it, "b", "third"), KEEP))
+        waits = [it.bus.delegate("crew.word", to="a", timeout=60) for _ in range(3)]
+        assert it.bus.delegate("crew.word", to="b", timeout=20).result().unwrap().data["word"] == "third"
+        again = it.reload(node("n1", held_crew(it, "a", word), held_crew(it, "b", "third"), KEEP, **fields))
+        answers = [handle.result(20).unwrap().data for handle in waits]
+        (tmp_path / "hold-second").unlink()
+        assert it.bus.delegate("crew.word", to="a", timeout=20).result().unwrap().data["word"] == word
+
+    assert report == ReloadReport(
+        restarted={"n1/b": "kwargs"}, unchanged=("n1", "n1/keeper"),
+        failed={"n1/a": "It has not started after 6 s, and goes on starting."},
+    )  # fmt: skip
+    assert [(answer["word"], answer["attempt"]) for answer in answers] == [(word, 1)] * 3
+    assert again.failed == {}
+    assert again.restarted["n1/a"] == "kwargs"
+
+
+def test_agents_that_change_start_side_by_side(tmp_path: Path):
+    with world(tmp_path, node("n1", AgentSpec(CREW, "crew", count=3))) as it:
+        (tmp_path / "hold-second").touch()
+        with it.reloading(node("n1", replace(held_crew(it, "crew", "second"), count=3))) as reports:
+            for name in ("crew", "crew-2", "crew-3"):
+                wait_until((tmp_path / f"starting-{name}").exists, what=f"{name} starts")
+            (tmp_path / "hold-second").unlink()
+
+    assert reports[0].restarted == dict.fromkeys(("n1/crew", "n1/crew-2", "n1/crew-3"), "kwargs")
+
+
+def test_new_agents_that_hang_have_one_patience_and_all_else_is_done(tmp_path: Path):
+    with world(tmp_path, node("n1", AgentSpec(PLAIN, "gone")), start_timeout=6.0) as it:
+        (tmp_path / "hold-first").touch()
+        hung = [held_crew(it, name, "first") for name in ("h1", "h2", "h3")]
+        nodes = node("n1", *hung, AgentSpec(PLAIN, "good"))
+        report = it.reload(nodes)
+        again = it.reload(nodes)
+        assert it.agents() == {"good": "n1"}
+        (tmp_path / "hold-first").unlink()
+        wait_until(lambda: it.reload(nodes).is_complete, what="they start in the end")
+        assert set(it.agents()) == {"good", "h1", "h2", "h3"}
+        last = it.reload(nodes)
+
+    assert report == ReloadReport(
+        started=("n1/good",), stopped=("n1/gone",), unchanged=("n1",),
+        failed=dict.fromkeys(("n1/h1", "n1/h2", "n1/h3"), "It has not started after 6 s, and goes on starting."),
+    )  # fmt: skip
+    assert again.failed == dict.fromkeys(report.failed, "It has not started yet, and goes on starting.")
+    assert last == ReloadReport(unchanged=("n1", "n1/h1", "n1/h2", "n1/h3", "n1/good"))
+
+
+def test_a_count_that_is_lowered_while_its_agents_start_keeps_those_that_go_from_coming(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), start_timeout=6.0) as it:
+        (tmp_path / "hold-first").touch()
+        three = replace(held_crew(it, "crew", "first"), count=3)
+        assert list(it.reload(node("n1", KEEP, three)).failed) == ["n1/crew", "n1/crew-2", "n1/crew-3"]
+        fewer = it.reload(node("n1", KEEP, replace(three, count=2)))
+        (tmp_path / "hold-first").unlink()
+        wait_until(lambda: set(it.agents()) >= {"keeper", "crew", "crew-2"}, what="those that stay have started")
+        assert set(it.agents()) == {"keeper", "crew", "crew-2"}
+        assert it.reload(node("n1", KEEP)).stopped == ("n1/crew", "n1/crew-2")
+        assert set(it.agents()) == {"keeper"}
+
+    assert fewer.stopped == ("n1/crew-3",)
+    assert list(fewer.failed) == ["n1/crew", "n1/crew-2"]
+
+
+def test_an_agent_stays_where_it_is_if_the_node_to_which_it_is_to_move_does_not_start(tmp_path: Path):
+    nobody = (ObserverSpec("tests.runtime.reloaded:Nobody"),)
+    moved, far = AgentSpec(KEEPER, "it"), AgentSpec(PLAIN, "far")
+    with world(tmp_path, node("n1", moved, KEEP), node("n2", far)) as it:
+        before, works = it.pids(), it.begin("it")
+        report = it.reload(node("n1", KEEP), node("n8", moved, observers=nobody), node("n9", far, observers=nobody))
+        assert it.agents() == {"it": "n1", "keeper": "n1", "far": "n2"}
+        assert it.pids() == before
+        it.go()
+        assert works.result(10).ok
+        again = it.reload(node("n1", KEEP), node("n8", moved), node("n9", far))
+        assert it.agents() == {"it": "n8", "keeper": "n1", "far": "n9"}
+
+    assert sorted(report.failed) == ["n8", "n9"]
+    assert report.stopped == ()
+    assert again.stopped == ("n2", "n1/it", "n2/far")
+    assert again.failed == {}
+
+
+def test_a_metrics_address_moves_to_a_node_that_is_new_or_stands_before(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        metrics = MetricsSpec(port=free.getsockname()[1])
+    with world(tmp_path, node("n2", KEEP), node("old", AgentSpec(PLAIN, "far"), metrics=metrics)) as it:
+        renamed = it.reload(node("n2", KEEP), node("new", AgentSpec(PLAIN, "far"), metrics=metrics))
+        assert it.agents() == {"keeper": "n2", "far": "new"}
+        moved = it.reload(node("n2", KEEP, metrics=metrics), node("new", AgentSpec(PLAIN, "far")))
+
+    assert (renamed.started, renamed.stopped, renamed.failed) == (("new", "new/far"), ("old", "old/far"), {})
+    assert moved == ReloadReport(restarted={"n2": "metrics", "new": "metrics"})
+
+
 def test_a_node_that_does_not_start_with_what_has_changed_is_started_as_it_was(tmp_path: Path):
     nobody = (ObserverSpec("tests.runtime.reloaded:Nobody"),)
     with world(tmp_path, node("n1", KEEP, AgentSpec(PLAIN, "gone"))) as it:
@@ -752,6 +910,7 @@ def test_a_node_that_hangs_is_restarted_all_the_same_if_its_process_is_to_be_ano
         it.cluster.signal("n1", signal.SIGSTOP)
         report = it.reload(node("n1", KEEP, threads=2))
         assert it.ask("keeper")["pid"] == it.pids()["n1"] != pid
+        assert "n1 did not end in time; it is killed" not in it.events, "it was given no time"
 
     assert report == ReloadReport(restarted={"n1": "threads"})
 
