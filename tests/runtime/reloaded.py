@@ -67,6 +67,8 @@ class Crew(Agent):
             Path(self.folder, f"starting-{self.agent_name}").touch()
             while hold.exists():
                 time.sleep(0.005)
+        if self.folder is not None and Path(self.folder, "broken").exists():
+            raise RuntimeError("it is broken")
 
     @capability("crew.word")
     async def say(

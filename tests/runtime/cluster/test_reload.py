@@ -763,6 +763,24 @@ def test_what_is_not_started_again_by_itself_is_tried_by_the_next_reload(tmp_pat
         assert it.ask("once")["word"] == "first"
 
 
+def test_what_fails_after_the_reload_has_told_that_it_goes_on_is_tried_by_the_next_one(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), start_timeout=6.0) as it:
+        once = replace(held_crew(it, "once", "first"), restart=Restart.TEMPORARY)
+        (tmp_path / "hold-first").touch()
+        (tmp_path / "broken").touch()
+        late = it.reload(node("n1", KEEP, once)).failed
+        (tmp_path / "hold-first").unlink()
+        wait_until(
+            lambda: it.reload(node("n1", KEEP, once)).failed == {"n1/once": "RuntimeError: it is broken"},
+            what="it is tried again",
+        )
+        (tmp_path / "broken").unlink()
+        report = it.reload(node("n1", KEEP, once))
+
+    assert late == {"n1/once": "It has not started after 6 s, and goes on starting."}
+    assert report == ReloadReport(started=("n1/once",), unchanged=("n1", "n1/keeper"))
+
+
 def test_an_agent_that_leaves_by_itself_meanwhile_is_started_as_it_is_to_be(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP, AgentSpec(LEAVER, "it"))) as it:
         held = AgentSpec(CREW, "held", kwargs={"folder": str(tmp_path)})
