@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,6 +25,7 @@ from ether import (
 )  # fmt: skip
 from ether.testing import TestRuntime
 from ether.views import AgentInput, RequestEnvelope
+from ether_actors.task import output_contract
 from tests.broker.envelope.views.spec_examples import BOUNDED_INPUT, REQUEST_ENVELOPE
 
 
@@ -448,6 +450,25 @@ def test_what_a_contract_asks_for_and_does_not_get_is_unresolved(tmp_path: Path)
         "output contract: there is no section 'Contradictions'",
         "output contract: there is no section 'Depth Expansion'",
     )
+
+
+def test_a_named_pipe_in_an_answer_holds_up_nobody(tmp_path: Path):
+    os.mkfifo(tmp_path / "x.md")
+    contract = OutputContract(expected_sections=("Sources",))
+
+    assert answer(contract, paths=[str(tmp_path / "x.md")]).status is Status.PARTIAL
+    assert answer(contract, data="# Sources").status is Status.COMPLETED
+
+
+def test_the_files_of_an_answer_are_looked_through_for_so_many_bytes_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "a.md").write_text("# A\n")
+    (tmp_path / "b.md").write_text("# B\n# Sources\n")
+    paths, contract = [str(tmp_path / "a.md"), str(tmp_path / "b.md")], OutputContract(expected_sections=("Sources",))
+    assert answer(contract, paths=paths).status is Status.COMPLETED
+    monkeypatch.setattr(output_contract, "_MOST_SEARCHED_BYTES", 10)
+    assert answer(contract, paths=paths).status is Status.PARTIAL
 
 
 @pytest.mark.parametrize(

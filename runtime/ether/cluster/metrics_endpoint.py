@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ether_broker.errors import AddressInUse, InvalidSpec
 
@@ -19,8 +19,8 @@ _PATH: Final = "/metrics"
 _MOST: Final = 65_535
 _SILENCE: Final = 10.0
 """Seconds that a client has for its request and for the reading of the answer."""
-_CONNECTIONS: Final = 8
-"""Clients at a time; further ones are hung up on."""
+_CLIENTS: Final = 8
+"""Clients at a time; one more takes the place of the one that has been there longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,19 @@ class MetricsEndpoint:
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
-            places = threading.BoundedSemaphore(_CONNECTIONS)
+            request_queue_size = 64
+            clients: ClassVar[dict[socket.socket, None]] = {}
+            lock = threading.Lock()
 
             def process_request(self, request: Any, client_address: Any) -> None:
-                """Answer in a thread, or hang up while there are as many as there may be."""
-                if self.places.acquire(blocking=False):
-                    super().process_request(request, client_address)
-                else:
-                    self.shutdown_request(request)
+                """Answer in a thread; if there are as many as there may be, the one that has been there longest is cut off."""
+                with self.lock:
+                    if len(self.clients) >= _CLIENTS:
+                        oldest = next(iter(self.clients))
+                        del self.clients[oldest]
+                        _cut_off(oldest)
+                    self.clients[request] = None
+                super().process_request(request, client_address)
 
             def process_request_thread(self, request: Any, client_address: Any) -> None:
                 """Answer; who has not asked in time is cut off."""
@@ -90,7 +95,8 @@ class MetricsEndpoint:
                     super().process_request_thread(request, client_address)
                 finally:
                     limit.cancel()
-                    self.places.release()
+                    with self.lock:
+                        self.clients.pop(request, None)
 
             def handle_error(self, *_args: object) -> None:
                 """Say nothing: a client that has gone away is no news."""

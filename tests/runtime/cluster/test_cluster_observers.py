@@ -119,6 +119,38 @@ def test_a_client_that_says_nothing_is_cut_off(
     assert capfd.readouterr().err == ""
 
 
+def test_clients_that_stay_take_no_place_of_who_comes_later_and_no_more_than_some_threads() -> None:
+    endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
+    port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
+    before = threading.active_count()
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+    assert "# TYPE" in scrape(port)
+    assert wait_until(lambda: threading.active_count() <= before + 2 * metrics_endpoint._CLIENTS, PATIENCE)
+    clients[0].settimeout(PATIENCE)
+    assert clients[0].recv(1) == b"", "the oldest was hung up on"
+    for client in clients:
+        client.close()
+    endpoint.close()
+    assert wait_until(lambda: threading.active_count() < before + 1, PATIENCE)
+
+
+def test_a_client_has_so_long_for_its_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "_SILENCE", 0.5)
+    endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
+    port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
+
+    def says_more() -> bool:
+        try:
+            client.sendall(b"G")
+        except OSError:
+            return False
+        return True
+
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        assert wait_until(lambda: not says_more(), PATIENCE)
+    endpoint.close()
+
+
 def test_the_endpoint_ends_when_it_is_closed() -> None:
     endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
     port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
