@@ -761,6 +761,34 @@ def test_what_is_taken_as_the_agent_crashes_is_not_begun(monkeypatch: pytest.Mon
         assert add(bus, 1).data == 1
 
 
+@pytest.mark.parametrize("how", ["renamed", "migrated to what is none"])
+def test_a_field_that_the_class_has_not_any_more_is_not_dropped(bus: Runtime, how: str) -> None:
+    class Sums(BaseModel):
+        sum: int = 0
+
+    class Other(Agent):
+        state: Sums
+        state_version = 1 if how == "renamed" else 2
+
+        @classmethod
+        def migrate_state(cls, data: dict[str, Any], version: int) -> dict[str, Any]:
+            return {"sm": data["total"]}
+
+        @capability("other.get")
+        def get(self) -> int:
+            return self.state.sum
+
+    bus.start(Tally)
+    assert add(bus, 5).data == 5
+    bus.stop("tally")
+    with pytest.raises(
+        InvalidState, match=f"the model has no field '{'by' if how == 'renamed' else 'sm'}'.*migrate_state"
+    ):
+        bus.start(Other, name="tally")
+    bus.start(Tally)
+    assert get(bus)["total"] == 5
+
+
 def test_an_answer_brings_it_in_front_of_its_body() -> None:
     answer = pack_envelope(Kind.RESPONSE, request_id=b"1" * 16, source=b"a", target=b"b", capability=b"c", body=b"\x80")
     state = BroughtState(3, b"0" * 16, b"1" * 16, 2, b"\x81\xa1a\x01")

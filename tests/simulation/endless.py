@@ -10,8 +10,8 @@ from typing import Any, Final
 
 __all__ = ["Endless", "bounded"]
 
-_MOST: Final = 1.0
-"""Seconds of this process's CPU that one step may take; the longest takes some hundredths."""
+_MOST: Final = 4.0
+"""Seconds of this process's CPU that one step may take: the longest takes some hundredths, and a collection of garbage perhaps one."""
 
 
 class Endless(BaseException):

@@ -247,7 +247,9 @@ class StateKeeper:
             found = _unpack(saved.data)
             if saved.version < self._version:
                 found = cls.migrate_state(found, saved.version)
-            return self._model.model_validate(found, by_name=True, by_alias=False)
+            state = self._model.model_validate(found, by_name=True, by_alias=False)
+            self._check_fields(found)
+            return state
         except Exception as error:
             msg = (
                 f"The state of {name} that version {saved.version} of its class saved does not fit {self._model.__name__}: "
@@ -255,6 +257,16 @@ class StateKeeper:
                 "(bus.forget_state)."
             )
             raise InvalidState(msg) from error
+
+    def _check_fields(self, found: Any) -> None:
+        """Check that no field would be dropped, which the next change would lose for good.
+
+        Raises:
+            ValueError: the model has not all of the fields.
+        """
+        known = self._model.model_fields.keys() | self._model.model_computed_fields.keys()
+        if self._model.model_config.get("extra") != "allow" and isinstance(found, dict) and found.keys() - known:
+            raise ValueError(f"the model has no field {min(map(str, found.keys() - known))!r}")
 
     def _set(self, state: BaseModel) -> None:
         self.agent.state = state
