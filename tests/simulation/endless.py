@@ -11,7 +11,7 @@ from typing import Any, Final
 __all__ = ["Endless", "bounded"]
 
 _MOST: Final = 4.0
-"""Seconds of this process's CPU that one step may take: the longest takes some hundredths, and a collection of garbage perhaps one."""
+"""Seconds of this process's CPU that one step may take; the longest takes some hundredths, a garbage collection perhaps one."""
 
 
 class Endless(BaseException):

@@ -422,11 +422,11 @@ def name_agents(nodes: Sequence[NodeSpec], taken: Iterable[str] = ()) -> list[li
         For each node its agents.
 
     Raises:
-        InvalidSpec: two different agents were given the same name.
+        InvalidSpec: two different agents were given the same name, or one the name that another has by its class.
     """
     agents = [agent for node in nodes for agent in node.agents]
     named = [agent for agent in agents if agent.name is not None]
-    _check_owners(named)
+    _check_owners(named, [agent for agent in agents if agent.name is None])
     used: set[str] = set()
     names: dict[int, list[tuple[str, ...]]] = {}
     for group in (named, [agent for agent in agents if agent.name is None]):
@@ -436,12 +436,18 @@ def name_agents(nodes: Sequence[NodeSpec], taken: Iterable[str] = ()) -> list[li
     return [[NamedAgents(agent, names[id(agent)].pop(0)) for agent in node.agents] for node in nodes]
 
 
-def _check_owners(agents: Iterable[AgentSpec]) -> None:
+def _check_owners(named: Iterable[AgentSpec], unnamed: Iterable[AgentSpec]) -> None:
     owners: dict[str, str] = {}
-    for agent in agents:
+    for agent in named:
         owner = owners.setdefault(agent.base_name, agent.start)
         if owner != agent.start:
             raise InvalidSpec(f"{owner} and {agent.start} are both named {agent.name!r}: give each a name of its own.")
+    for agent in unnamed:  # whose mailbox, and perhaps state, belong to that name
+        owner = owners.get(agent.base_name, agent.start)
+        if owner != agent.start:
+            raise InvalidSpec(
+                f"{owner} is named {agent.base_name!r}, the name that {agent.start} has by its class: give one of them another."
+            )
 
 
 def _check_shared_names(nodes: Iterable[str], agents: Iterable[Iterable[NamedAgents]]) -> None:

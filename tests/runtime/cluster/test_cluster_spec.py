@@ -145,3 +145,11 @@ def test_an_address_that_is_none_is_refused_before_anything_starts():
 def test_a_whole_spec_takes_no_other_arguments():
     with pytest.raises(UsageError, match="A ClusterSpec says everything"):
         Cluster(ClusterSpec.of(1), [START])
+
+
+def test_no_agent_is_given_the_name_that_another_has_by_its_class():
+    with pytest.raises(InvalidSpec, match=r"b:Crew is named 'boss', the name that a:Boss has by its class"):
+        ClusterSpec((NodeSpec("n", (AgentSpec("a:Boss"),)), NodeSpec("m", (AgentSpec("b:Crew", name="boss"),))))
+
+    two_of_a_kind = NodeSpec("n", (AgentSpec("a:Boss"), AgentSpec("a:Boss", name="boss")))
+    assert [agent.names for agent in name_agents([two_of_a_kind])[0]] == [("boss-2",), ("boss",)]
