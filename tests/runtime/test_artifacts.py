@@ -463,6 +463,14 @@ def test_what_is_too_long_to_be_asked_for_is_told_at_once(bus: Runtime, tmp_path
         artifact.model_copy(update={"source": source}).read()
 
 
+@pytest.mark.usefixtures("elsewhere")
+def test_a_node_whose_agents_answer_much_gives_chunks_now_and_then(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(artifact_server, "_MUCH_KEPT", -1)
+    assert make(bus, tmp_path).read(patience=10.0) == CONTENT
+
+
 def test_a_file_that_is_not_as_large_as_was_sealed_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

@@ -130,7 +130,8 @@ _COUNTED_SHIFT: Final = 6
 def possible(envelope: bytes, subscribers: int = 0) -> int:
     """Points that an envelope may turn out to cost, 2,048 at most; 0 for work, of which no body is read.
 
-    An event costs what it is given to, of which the topic is not read here: as many agents as subscribe to any, `subscribers`.
+    An event costs what it is given to, of which the topic is not read here: it is taken for what its session published before,
+    `subscribers`.
 
     A REGISTER says 64 agents of 8 capabilities in 315 bytes: without a source it is of several agents, 64 at most, and each
     capability has a `name`. Many a question to the bus is answered a list.

@@ -52,8 +52,8 @@ class InputQueue(Generic[_S]):
     """
 
     __slots__ = (
-        "address", "blocked", "envelopes", "frames", "is_dear", "is_waiting", "limit", "number", "opened", "session", "size",
-        "tag",
+        "address", "blocked", "envelopes", "frames", "given", "is_dear", "is_waiting", "limit", "number", "opened", "session",
+        "size", "tag",
     )  # fmt: skip
 
     def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
@@ -77,6 +77,8 @@ class InputQueue(Generic[_S]):
         """Its bytes."""
         self.envelopes: list[bytes] = []
         """What is left of it, the next one last."""
+        self.given: int = -1
+        """Agents that its last events were given to, the earlier ones less and less; -1 before the first."""
         self.blocked: Callable[[], bool] | None = None
         """Says whether the next envelope may be given now; None: it may."""
 
@@ -129,7 +131,7 @@ class Turns(Generic[_S]):
         self.size: int = 0
         """Bytes that wait in all queues."""
         self.subscribers: int = 0
-        """Agents that one event may be given to."""
+        """Agents that one event may be given to, of a session that has published none."""
 
     def queues(self) -> Iterator[InputQueue[_S]]:
         """The queues in which something waits, blocked or not."""
@@ -184,7 +186,8 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    if heap and not is_dear and (price := possible(envelope, self.subscribers)) > DEAR:
+                    given = self.subscribers if queue.given < 0 else queue.given
+                    if heap and not is_dear and (price := possible(envelope, given)) > DEAR:
                         self._put_dear(queue, price)
                         break
                     envelopes.pop()

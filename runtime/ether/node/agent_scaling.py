@@ -65,7 +65,7 @@ class ScaledAgents:
         """{instance: when it was started}, those that go among them."""
         self.going: dict[Cell, bool] = {}
         """{instance that takes nothing new: whether that was said}."""
-        self.taken: set[str] = set()
+        self.taken: dict[str, float] = {}
         """Names that others on the bus have."""
         self.rests: threading.Event = threading.Event()
         """Set while none is being started."""
@@ -118,6 +118,7 @@ class AgentScaling:
         self._lock = threading.Lock()
         """Of the groups' cells: they come in the pool, and are looked at in the link's thread."""
         supervision.on_left = self._left
+        supervision.on_made_again = self._made_again
 
     def add(self, group: ScaledAgents) -> list[Cell]:
         """Start an agent that scales, with the fewest instances that it may have; names that others have are passed over.
@@ -255,7 +256,9 @@ class AgentScaling:
         return bool(group.failures) and now < group.failed_at + _pause(group.failures)
 
     def _free_names(self, group: ScaledAgents, count: int) -> list[str]:
-        here = self._agent_host.agent_names | group.taken
+        now, here = self._resources.monotonic(), self._agent_host.agent_names
+        group.taken = {name: at for name, at in group.taken.items() if now - at < _LONGEST}
+        here = here | group.taken.keys()
         return list(islice((name for name in group.names() if name not in here), max(0, count)))
 
     # -- coming --------------------------------------------------------------------------------------------------
@@ -267,7 +270,7 @@ class AgentScaling:
         scaled.update(fresh)
         try:
             group.start(names)
-            cells = [self._agent_host.cell(name) for name in names]
+            cells = [self._agent_host.cell(name) for name in names if name in self._agent_host.agent_names]
         except BaseException:
             scaled.difference_update(fresh)
             raise
@@ -292,7 +295,7 @@ class AgentScaling:
                     cells += self._start(group, names)
                 except DuplicateAgent:
                     if len(names) == 1:
-                        group.taken.add(names[0])
+                        group.taken[names[0]] = self._resources.monotonic()
                         if not self._free_names(group, 1):
                             raise
                     at_a_time = 1
@@ -313,7 +316,7 @@ class AgentScaling:
                 try:
                     self._start(group, [name])
                 except DuplicateAgent:
-                    group.taken.add(name)
+                    group.taken[name] = self._resources.monotonic()
         except BaseException as error:  # whatever its `__init__` or `on_start` raised
             found = error.error if isinstance(error, NotStarted) else error
             logger.exception("another instance of %s did not start", group.name, exc_info=found)
@@ -361,6 +364,15 @@ class AgentScaling:
                     self._failed(group)
                 else:
                     group.failures = 0
+
+    def _made_again(self, cell: Cell) -> None:
+        """Take note that an instance has another cell, as it did not start alone."""
+        with self._lock:
+            for group in self._groups:
+                for old in [one for one in group.cells if one.name == cell.name and one is not cell]:
+                    group.cells[cell] = group.cells.pop(old)
+                    if old in group.going:
+                        group.going[cell] = group.going.pop(old)
 
     def _tell(self, group: ScaledAgents, before: int, instances: int, why: str) -> None:
         logger.info("%s: %d -> %d instances: %s", group.name, before, instances, why)

@@ -30,8 +30,11 @@ __all__ = ["ArtifactServer"]
 _CHANGED: Final = "{} was changed or removed since the node {!r} offered it."
 _FOREIGN: Final = "The node {1!r} has not offered {0} with this key, or had another `artifact_secret` when it did."
 _BUSY: Final = "The node {!r} has more to send than its connection takes at the moment."
-_MOST_KEPT: Final = 1 << 20
-"""Bytes that wait to be sent or acknowledged above which no chunk is read."""
+_MUCH_KEPT: Final = 1 << 20
+"""Bytes that wait to be sent or acknowledged above which a chunk is read each `_PACE` seconds: answers of agents go before."""
+_PACE: Final = 0.01
+_MOST_KEPT: Final = 32 << 20
+"""Bytes of that above which none is read."""
 _REPLACED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -50,6 +53,7 @@ class ArtifactServer:
         self._secret = secret
         self._sender = sender
         self._resources = resources
+        self._next_chunk = 0.0
 
     def offer(self, path: str | os.PathLike[str]) -> Artifact:
         """Seal a file as it is now, and offer it; reads all of it.
@@ -104,8 +108,10 @@ class ArtifactServer:
             TooMuch: more than enough waits to be sent, or for the broker's receipt.
             OSError, ValueError: it cannot be read.
         """
-        if self._sender.link.kept_bytes > _MOST_KEPT:
+        kept, now = self._sender.link.kept_bytes, self._resources.monotonic()
+        if kept > _MOST_KEPT or (kept > _MUCH_KEPT and now < self._next_chunk):
             raise TooMuch(_BUSY.format(self._name))
+        self._next_chunk = now + _PACE
         artifact, source = wanted.artifact, wanted.artifact.source
         if source is None or not hmac.compare_digest(source.key.encode(), self._key(artifact, source.file).encode()):
             raise ArtifactMismatch(_FOREIGN.format(artifact.path, self._name))

@@ -62,6 +62,8 @@ class AgentSupervision:
         self._agent_host = agent_host
         self.on_left: Callable[[Cell], None] = lambda _cell: None
         """Told of an agent that gave up, or that its restart type does not start again."""
+        self.on_made_again: Callable[[Cell], None] = lambda _cell: None
+        """Told of the new cell of an agent that did not start and is started again."""
         self.on_escalation: Callable[[str, str], None] = _warn
         """Told when a supervision tree gave up: its id and why."""
         self._runners: list[SupervisionRunner] = []
@@ -253,6 +255,7 @@ class AgentSupervision:
         """Go on starting an agent that did not start alone, as its tree starts one that crashed."""
         logger.error("%s did not start", name, exc_info=error)
         cell = self.make_cell(name, make, cls)
+        self.on_made_again(cell)
         runner = self._adopt(cell)
         if runner is not None:
             runner.start_failed(cell, error)

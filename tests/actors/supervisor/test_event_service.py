@@ -164,3 +164,32 @@ def test_an_event_is_as_dear_as_the_topic_that_most_subscribe_to() -> None:
         peer.die()
         bus.pass_time(10_000.0)
         assert turns.subscribers == left
+
+
+def test_who_comes_back_with_as_many_as_it_may_have_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_index, "MOST_OF_OWNER", 3)
+    bus = Bus()
+    peer = subscriber(bus, "n", "a", "b", "c", topic="x.*")
+    peer.die()
+    bus.pass_time(4.0)
+    again = subscriber(bus, "n", "a", "b", "c", topic="x.*")
+
+    assert [one.code for one in again.took(Kind.ERROR)] == []
+    assert len(list(bus.state.registry.subscriptions.subscribers("x.y"))) == 3
+    assert all(agent.session.node == "n" for agent in bus.state.registry.subscriptions.subscribers("x.y"))
+
+
+def test_who_publishes_to_few_does_not_share_the_turns_of_who_publishes_to_many() -> None:
+    bus = Bus()
+    subscriber(bus, "n", *(f"s{number}" for number in range(40)), topic="many.*")
+    subscriber(bus, "m", "t", topic="a.b")
+    desk = bus.delegator("desk")
+    (queue,) = [one.input for one in bus.state.session_table.sessions if "desk" in one.node]
+    assert queue.given < 0
+    publish(bus, desk, "desk")
+    assert queue.given == 1
+    publish(bus, desk, "desk", topic="many.x")
+    assert queue.given == 40
+    for given in (20, 10, 5):
+        publish(bus, desk, "desk")
+        assert queue.given == given

@@ -84,7 +84,9 @@ class EventService:
             )
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
         self._check_room(entry, size)
-        entry.asking_session.input.spend(len(agents) * (DELIVERED + DELIVERY_ENDED) + (size >> DELIVERED_SHIFT))
+        queue = entry.asking_session.input
+        queue.given = max(len(agents), queue.given >> 1)
+        queue.spend(len(agents) * (DELIVERED + DELIVERY_ENDED) + (size >> DELIVERED_SHIFT))
         full = [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
         given, refused = len(agents) - len(full), full + refused
         if refused:

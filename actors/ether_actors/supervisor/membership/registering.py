@@ -63,7 +63,9 @@ class Registering:
                 self._check(session, name)
             manifest = self._manifest(session, names[0], packed)
             places = places_of(manifest, len(packed))
-            state.registry.subscriptions.check_room(session, encoded, manifest)
+            if manifest.subscriptions:
+                known_agents = [state.registry.get(name) for name in encoded]
+                state.registry.subscriptions.check_room(session, known_agents, manifest)
             self._departures.remembered.check_room(session, encoded, places)
             session.input.spend(CAPABILITY * check_count(len(names), manifest.declared))
             are_free = [self._is_name_free(session, name) for name in encoded]

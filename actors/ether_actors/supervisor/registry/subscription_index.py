@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from ether_actors.supervisor.registry.registration import Registration
@@ -32,16 +32,21 @@ class SubscriptionIndex:
         self.on_most: Callable[[int], None] = lambda _agents: None
         """Told how many agents declare the subscription that most of them do."""
 
-    def check_room(self, session: Session, names: Iterable[bytes], manifest: Manifest) -> None:
+    def check_room(self, session: Session, known: Collection[Registration | None], manifest: Manifest) -> None:
         """Check that the owner of a session may have some more agents with the subscriptions of a manifest.
+
+        Args:
+            session: of the node that registers them.
+            known: what the registry has of each of their names, perhaps of a session before.
+            manifest: of all.
 
         Raises:
             TooMuch: it has as many as it may.
         """
         owner = _owner(session)
         for subscription in manifest.subscriptions:
-            subscribers = self._subscribers.get(subscription.topic, ())
-            fresh = sum(session.agents.get(name) not in subscribers for name in names)
+            subscribers: Mapping[Registration, str] = self._subscribers.get(subscription.topic, {})
+            fresh = sum(agent is None or subscribers.get(agent) != owner for agent in known)
             if fresh and self._of_owner[subscription.topic, owner] + fresh > MOST_OF_OWNER:
                 raise TooMuch(
                     f"More than {MOST_OF_OWNER:,} agents of {owner!r} would subscribe to {subscription.topic!r}: let one agent "
