@@ -471,6 +471,22 @@ def test_a_node_whose_agents_answer_much_gives_chunks_now_and_then(
     assert make(bus, tmp_path).read(patience=10.0) == CONTENT
 
 
+@pytest.mark.usefixtures("elsewhere")
+def test_who_has_no_key_takes_no_turn_from_who_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact_server, "_MUCH_KEPT", -1)
+    monkeypatch.setattr(artifact_server, "_PACE", 1e6)
+    (tmp_path / "report").write_bytes(b"small")
+    with Runtime() as bus:
+        artifact = bus.artifact(tmp_path / "report")
+        assert artifact.source is not None
+        foreign = artifact.model_copy(update={"source": artifact.source.model_copy(update={"key": "0" * 64})})
+        with pytest.raises(ArtifactMismatch, match="has not offered"):
+            foreign.read()
+        assert artifact.read(patience=1.0) == b"small"
+        with pytest.raises(ArtifactUnavailable, match="No byte of"):
+            artifact.read(patience=0.2)
+
+
 def test_a_file_that_is_not_as_large_as_was_sealed_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

@@ -108,13 +108,13 @@ class ArtifactServer:
             TooMuch: more than enough waits to be sent, or for the broker's receipt.
             OSError, ValueError: it cannot be read.
         """
-        kept, now = self._sender.link.kept_bytes, self._resources.monotonic()
-        if kept > _MOST_KEPT or (kept > _MUCH_KEPT and now < self._next_chunk):
-            raise TooMuch(_BUSY.format(self._name))
-        self._next_chunk = now + _PACE
         artifact, source = wanted.artifact, wanted.artifact.source
         if source is None or not hmac.compare_digest(source.key.encode(), self._key(artifact, source.file).encode()):
             raise ArtifactMismatch(_FOREIGN.format(artifact.path, self._name))
+        kept, now = self._sender.link.kept_bytes, self._resources.monotonic()
+        if kept > _MOST_KEPT or (kept > _MUCH_KEPT and now < self._next_chunk):
+            raise TooMuch(_BUSY.format(self._name))
+        self._next_chunk = now + _PACE  # of those that have a key: others take no turn from them
         try:
             file = os.open(artifact.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
