@@ -264,9 +264,11 @@ class StateKeeper:
         Raises:
             ValueError: the model has not all of the fields.
         """
-        known = self._model.model_fields.keys() | self._model.model_computed_fields.keys()
-        if self._model.model_config.get("extra") != "allow" and isinstance(found, dict) and found.keys() - known:
-            raise ValueError(f"the model has no field {min(map(str, found.keys() - known))!r}")
+        if self._model.model_config.get("extra") == "allow" or not isinstance(found, dict):
+            return
+        dropped = found.keys() - self._model.model_fields.keys() - self._model.model_computed_fields.keys()
+        if dropped:
+            raise ValueError(f"the model has no field {min(map(str, dropped))!r}")
 
     def _set(self, state: BaseModel) -> None:
         self.agent.state = state

@@ -186,10 +186,11 @@ class Turns(Generic[_S]):
                     queue.tag += 1 + (len(envelopes) >> FRAME_SHIFT)
                 if envelopes:
                     envelope = envelopes[-1]
-                    given = self.subscribers if queue.given < 0 else queue.given
-                    if heap and not is_dear and (price := possible(envelope, given)) > DEAR:
-                        self._put_dear(queue, price)
-                        break
+                    if heap and not is_dear:  # else nobody waits for it
+                        given = self.subscribers if queue.given < 0 else queue.given
+                        if (price := possible(envelope, given)) > DEAR:
+                            self._put_dear(queue, price)
+                            break
                     envelopes.pop()
                     queue.tag += PRICES[envelope[0] if envelope else 0] + (len(envelope) >> PER_8_KIB)
                     yield queue, envelope
