@@ -33,7 +33,8 @@ class Limits:
     window: int = 128
     """Delegations that the agent's node may hold at a time, started or not: its credit."""
     total_bytes: int = 1 << 30
-    """Bytes of all delegations together that the broker keeps; many agents' mailboxes would have no bound without."""
+    """Bytes of all delegations together that the broker keeps, at most a quarter of `memory_bytes`; each takes 768 beside its
+    envelope. What a key asked for, or a node where there are no keys, may have as much as is free: half, if it is alone."""
     memory_bytes: int = 4 << 30
     """Bytes of memory of the broker's process after which the connection that sends most is shut, or the node cut off for
     which most is kept; 0 watches nothing. A broker that is embedded in another process does not watch."""
@@ -44,6 +45,11 @@ class Limits:
             value, least = getattr(self, field.name), LEAST[field.name]
             if type(value) is not int or value < least:
                 raise InvalidSpec(f"limits.{field.name} is {repr(value)[:40]}: give a whole number, {least} or more.")
+
+    @property
+    def delegation_bytes(self) -> int:
+        """Bytes of all delegations: `total_bytes`, and no more than a quarter of `memory_bytes`."""
+        return min(self.total_bytes, self.memory_bytes // 4 or self.total_bytes)
 
     @property
     def backlog_bytes(self) -> int:

@@ -196,6 +196,9 @@ class Arena:
             assert 0 <= mailbox.in_flight <= mailbox.limits.window
         held = sum(entry.size for agent in state.registry.agents for entry in agent.ended_at_node.values())
         assert ledger.size == held + sum(entry.size for entry in ledger.running)
+        kept = [*ledger.running, *(entry for agent in state.registry.agents for entry in agent.ended_at_node.values())]
+        for account in {entry.account for entry in kept}:
+            assert account.size == sum(entry.size for entry in kept if entry.account is account)
         ended = sum(count for status, count in state.outcomes.items() if status)
         assert len(ledger) <= state.accepted <= len(ledger) + ended
         for session in state.session_table.sessions:

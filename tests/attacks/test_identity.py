@@ -11,6 +11,7 @@ from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox_limits import Limits
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES
+from ether_broker.transport import session_table
 from ether_broker.transport.admission_control import MOST_SESSIONS
 from ether_broker.wire.frame import MAX_FRAME_BYTES, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
@@ -290,18 +291,52 @@ def test_a_bus_lets_so_many_nodes_in_and_of_strangers_so_much_waits():
 
 
 def test_the_bytes_of_all_delegations_have_a_bound_and_come_back():
-    bus, alice, bob, _ = trio(Limits(total_bytes=4_000))
+    bus, alice, bob, _ = trio(Limits(total_bytes=16_000))
     for number in range(100, 120):
         alice.delegate("alice", to="bob", number=number, params="x" * 400)
     bus.step()
     refusals = [received for received in alice.took(Kind.RESPONSE) if received.status is Status.REJECTED_OVERLOAD]
     assert {received.code for received in refusals} == {"broker_full"}
-    assert bus.state.ledger.size <= 4_000
+    ledger, account = bus.state.ledger, bus.state.session_table.account("nalice")
+    assert 16_000 < ledger.size + account.size <= 16_000 + 2_000  # as much as is free, and what the last one takes
 
     for number in [1, *bob.work()]:
         bob.respond("bob", number)
     bus.step()
-    assert bus.state.ledger.size == 0
+    assert ledger.size == account.size == 0
+
+
+def test_who_fills_the_broker_leaves_room_for_others():
+    bus, alice, bob, _ = trio(Limits(total_bytes=64_000))
+    for number in range(100, 180):
+        alice.delegate("alice", to="bob", number=number, params="x" * 400)
+    bus.step()
+    assert any(received.status is Status.REJECTED_OVERLOAD for received in alice.took(Kind.RESPONSE))
+    carol = bus.delegator("carol")
+    number = carol.delegate("carol", to="bob", params="x" * 400)
+    bus.step()
+    assert number in bob.work()
+
+    alice.die()
+    bus.pass_time(4.0)
+    again = bus.delegator("alice")  # a name that comes back has what it had
+    again.delegate("alice", to="bob", number=200, params="x" * 400)
+    bus.step()
+    assert [received.code for received in again.took(Kind.RESPONSE)] == ["broker_full"]
+
+
+def test_accounts_of_nodes_that_left_are_forgotten_once_nothing_is_kept_for_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session_table, "_FEW_ACCOUNTS", 8)
+    bus, alice, bob, _ = trio()
+    alice.die()
+    bus.pass_time(4.0)
+    for number in range(40):
+        bus.delegator(f"d{number}").die()
+        bus.pass_time(4.0)
+    accounts = bus.state.session_table._accounts
+    assert len(accounts) <= 2 * 4 + 8
+    assert accounts["nalice"].size > 0
+    assert accounts["nbob"] is bob.session.account
 
 
 # -- resuming ----------------------------------------------------------------------------------------------------

@@ -219,8 +219,8 @@ class DelegationPolicy:
             header, envelope, session, choice, parent=parent, pinned=is_named and not header.flags & _FALLTHROUGH,
             deadline=deadline, now=now,
         )  # fmt: skip
-        if state.ledger.size + entry.size > agent.mailbox.limits.total_bytes:
-            raise broker_full(state.ledger.size)
+        if not state.ledger.has_room(entry.account, entry.size):
+            raise broker_full(state.ledger, entry.account)
         if is_question:
             state.ledger.open(entry)
             state.passing.append(envelope)

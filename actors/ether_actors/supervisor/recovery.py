@@ -113,7 +113,8 @@ def _restore_agents(
         session = nodes.get(agent.incarnation)
         if session is None:
             session = nodes[agent.incarnation] = Session(
-                agent.node, b"", state.now, lost=_RESTARTED, digest=agent.incarnation
+                agent.node, b"", state.now, lost=_RESTARTED, digest=agent.incarnation,
+                account=state.session_table.account(agent.node),
             )  # fmt: skip
         manifest = manifests.get(agent.manifest)
         if manifest is None:  # agents of one class have the same

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES, ObserverCursor
+from ether_broker.transport.account import Account
 from ether_broker.transport.address import INCARNATION, NOWHERE, Address
 from ether_broker.transport.channel import Channel
 from ether_broker.transport.turns import InputQueue
@@ -44,6 +45,8 @@ class Session:
     """Number of the last of its frames that was handled whole."""
     owner: str = ""
     """The key of its connections, where they have keys."""
+    account: Account = field(default_factory=Account)
+    """Of its key, or its own where there are no keys."""
     manifests: Counter[bytes] = field(default_factory=Counter)
     """The manifests that its agents have now, packed: {manifest: agents that have it}."""
     manifest_bytes: int = 0

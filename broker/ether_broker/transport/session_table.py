@@ -27,6 +27,7 @@ from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
 from ether_broker.timing import DEFAULT_TIMING, Timing
+from ether_broker.transport.account import Account
 from ether_broker.transport.address import Address, Addressing, two_connections
 from ether_broker.transport.admission_control import AdmissionControl
 from ether_broker.transport.backlog import GRAIN, MOST_BACKLOG_BYTES, Backlog
@@ -58,6 +59,8 @@ _JOINED_SHIFT: Final = 2
 """While the journal cannot be written, a quarter as many steps leave together as groups of them wait."""
 _MOST_ENDED_STEPS: Final = 256
 """Groups of steps that wait then; what follows joins the last."""
+_FEW_ACCOUNTS: Final = 1_024
+"""Accounts that are always kept."""
 
 
 class SessionTable:
@@ -99,6 +102,10 @@ class SessionTable:
         self.on_lost: Callable[[], None] = lambda: None
         """Told when a session is lost."""
         self._admission = AdmissionControl(owner)
+        self._accounts: dict[str, Account] = {}
+        """{key, or node where there are no keys: account}, of those that are in, of whom something is kept, and some others."""
+        self._most_accounts = _FEW_ACCOUNTS
+        """How many there may be before the others are left out."""
         self.backlog: Backlog = Backlog(most_kept, self.close)
         """What is kept for them."""
         self.turns: Turns[Session] = Turns(self._open_other)
@@ -260,11 +267,26 @@ class SessionTable:
         owner = self._admission.enter(address)
         framing: Framing[Any] = JOINED if is_joined else PARTS
         channel = Channel(self._make_session(), self.timing.max_backoff, framing=framing)
-        session = Session(node, incarnation, now, info, channel=channel, owner=owner, receiver=receiver, talks=talks)
+        session = Session(
+            node, incarnation, now, info, channel=channel, owner=owner, account=self.account(owner or node),
+            receiver=receiver, talks=talks,
+        )  # fmt: skip
         self.by_address[receiver] = self.by_address[talks] = session
         self._names[node] = session
         self._order.add(node)
         return session
+
+    def account(self, owner: str) -> Account:
+        """The account of a key, or of a node where there are no keys."""
+        found = self._accounts.get(owner)
+        if found is None:
+            if len(self._accounts) >= self._most_accounts:
+                of_sessions = {session.account for session in self._names.values()}
+                kept = self._accounts.items()
+                self._accounts = {key: one for key, one in kept if one.size or one in of_sessions}
+                self._most_accounts = 2 * len(self._accounts) + _FEW_ACCOUNTS
+            found = self._accounts[owner] = Account()
+        return found
 
     def reply(self, address: Address, envelope: bytes) -> None:
         """Answer HELLO: outside the count, as the peer does not know its session yet."""

@@ -86,19 +86,40 @@ def test_the_living_go_before_those_that_are_down(monkeypatch: pytest.MonkeyPatc
     assert given(living) == 2
 
 
-def test_open_deliveries_have_a_quarter_of_the_broker_and_others_the_rest() -> None:
+def test_a_publisher_may_have_as_much_of_the_broker_as_is_free() -> None:
     bus = Bus(Limits(total_bytes=80_000))
-    desk = bus.delegator("desk")
+    desk, other = bus.delegator("desk"), bus.delegator("other")
     worker = subscriber(bus, "n", "w")
     worker.register("plain")
     bus.step()
-    statuses = [publish(bus, desk, "desk", b"\xc5" + (4_000).to_bytes(2) + bytes(4_000)) for _ in range(6)]
+    large = b"\xc5" + (7_000).to_bytes(2) + bytes(7_000)
+    of_desk = [publish(bus, desk, "desk", large) for _ in range(6)]
+    of_other = [publish(bus, other, "other", large) for _ in range(3)]
 
-    assert [status for status, _ in statuses] == [Status.COMPLETED] * 4 + [Status.REJECTED_OVERLOAD] * 2
-    assert (statuses[-1][1]["error"]["code"], statuses[-1][1]["retry_after"]) == ("broker_full", 1.0)
-    number = desk.delegate("desk", to="plain", params="x" * 5_000)
+    assert [status for status, _ in of_desk] == [Status.COMPLETED] * 4 + [Status.REJECTED_OVERLOAD] * 2
+    assert [status for status, _ in of_other] == [Status.COMPLETED] * 2 + [Status.REJECTED_OVERLOAD]
+    assert (of_desk[-1][1]["error"]["code"], of_desk[-1][1]["retry_after"]) == ("broker_full", 1.0)
+    number = other.delegate("other", to="plain", params="x" * 1_000)
     bus.step()
     assert number in worker.work()
+
+
+def test_deliveries_that_ended_and_that_their_node_keeps_count_as_their_publishers() -> None:
+    bus = Bus(Limits(total_bytes=80_000))
+    desk = bus.delegator("desk")
+    worker = subscriber(bus, "n", "w")
+    large = b"\xc5" + (7_000).to_bytes(2) + bytes(7_000)
+    for _ in range(4):
+        assert publish(bus, desk, "desk", large, timeout=0.5)[0] is Status.COMPLETED
+    bus.pass_time(2.0)
+    assert len(bus.state.ledger) == 0
+    assert publish(bus, desk, "desk", large)[0] is Status.REJECTED_OVERLOAD
+
+    for number in worker.work():
+        worker.respond("w", number)
+    bus.step()
+    assert bus.state.ledger.size == 0
+    assert publish(bus, desk, "desk", large)[0] is Status.COMPLETED
 
 
 def test_an_event_of_many_that_end_at_once_ends_in_its_subscribers_turn() -> None:

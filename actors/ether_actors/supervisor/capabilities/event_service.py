@@ -14,7 +14,7 @@ from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection, broker_full
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import VOLATILE, BrokerState
-from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
@@ -33,8 +33,6 @@ MOST_SUBSCRIBERS: Final = 1_024
 """Agents that one event is given to; all of them in one step, so that a broker that dies has given it to all or none."""
 _MOST_BYTES: Final = 16 << 20
 """Bytes that all deliveries of one event have together at most."""
-_SHARE: Final = 4
-"""The part of the broker's bytes, as a divisor, that open deliveries have together."""
 _MOST_LOOKED: Final = 1 << 15
 """Agents that are looked at for one event, also those that the publisher may not reach."""
 _HEADERS: Final = 256
@@ -83,7 +81,8 @@ class EventService:
                 "publish where the data is, as an artifact."
             )
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
-        self._check_room(entry, size)
+        if not state.ledger.has_room(entry.account, size + len(agents) * ENTRY_OVERHEAD):
+            raise broker_full(state.ledger, entry.account)
         queue = entry.asking_session.input
         queue.given = max(len(agents), queue.given >> 1)
         queue.spend(len(agents) * (DELIVERED + DELIVERY_ENDED) + (size >> DELIVERED_SHIFT))
@@ -93,20 +92,6 @@ class EventService:
             detail = f"{len(refused):,} subscribers have no room: {', '.join(refused[:_SHOWN])}"
             state.keep_dead_letter(Reason.OVERLOAD, entry.envelope, entry.asking_session, detail)
         return Payload.of({"subscribers": given, "refused": refused[:_SHOWN]})
-
-    def _check_room(self, entry: Entry, size: int) -> None:
-        """Check that the broker has room for the deliveries of an event: those that are open have a quarter of it at most.
-
-        Raises:
-            Rejection: it has not.
-        """
-        ledger, most = self._state.ledger, self._state.bus.mailbox.limits.total_bytes
-        if ledger.size + size <= most // _SHARE:
-            return
-        open_ = [one.size for _, one in ledger.asked_by(self._state.bus.name) if one is not None]
-        entry.asking_session.input.spend(len(open_) >> HOLDERS_SHIFT)
-        if ledger.size + size > most or sum(open_) + size > most // _SHARE:
-            raise broker_full(ledger.size)
 
     def _subscribers(self, entry: Entry, topic: str) -> tuple[list[Registration], list[str]]:
         """Whom an event is to be given to, and the names of those that are down for whom there is no room beside the others.
@@ -154,7 +139,8 @@ class EventService:
         if asked.is_volatile:
             envelope = mark(envelope, Flag(VOLATILE))
         entry = Entry(
-            read_header(envelope), envelope, state.bus.session, choice, pinned=True, deadline=deadline, now=state.now
+            read_header(envelope), envelope, state.bus.session, choice, account=asked.account, pinned=True,
+            deadline=deadline, now=state.now,
         )  # fmt: skip
         offer = agent.mailbox.offer(entry)
         if offer is Offer.FULL:

@@ -20,7 +20,7 @@ from typing import Final
 from ether_actors.supervisor.delegations.delivery import RECENT, Delivery
 from ether_actors.supervisor.registry.registration import Condition, turns
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.ledger import Entry, State
+from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY, Interface
@@ -147,7 +147,7 @@ class FastPath:
                 source, target, envelope[capability_at:],
             ))  # fmt: skip
             size = len(envelope)
-        if ledger.size + size > limits.total_bytes:
+        if ledger.size + session.account.size + size + ENTRY_OVERHEAD > ledger.most:  # Ledger.has_room
             return False
         entry = Entry(  # DelegationPolicy._accept
             header, envelope, session, choice, pinned=header.target != b"", deadline=deadline, now=now

@@ -11,12 +11,13 @@ from ether_actors.supervisor.registry.hint_cost import hint
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ids_ahead import FAR_AHEAD, MOST_AHEAD
-from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.state.ledger import Entry, Ledger
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.ids import made_at
 from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
+from ether_broker.transport.account import Account
 from ether_broker.transport.cost import ANSWER
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of
@@ -145,9 +146,12 @@ def overload(agent: Registration) -> Rejection:
     )
 
 
-def broker_full(size: int) -> Rejection:
-    """All mailboxes together have no room (G8)."""
-    message = f"The broker keeps {size:,} bytes of delegations that have not ended, its bound."
+def broker_full(ledger: Ledger, account: Account) -> Rejection:
+    """The broker has no room for more of an owner's delegations (G8)."""
+    message = (
+        f"The broker keeps {ledger.size:,} bytes of delegations, {account.size:,} of them for you, and you may have as much as "
+        "is free: let some of them end, or raise `total_bytes`."
+    )
     return Rejection(
         Status.REJECTED_OVERLOAD, "broker_full", message, reason=Reason.OVERLOAD, retryable=True, retry_after=1.0
     )  # fmt: skip

@@ -81,7 +81,7 @@ class BrokerState:
         self.access: Access = access or Access.open()
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
-        self.ledger: Ledger = Ledger()
+        self.ledger: Ledger = Ledger(limits.delegation_bytes)
         self.leases: LeaseTable = LeaseTable(self._parent_of)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)

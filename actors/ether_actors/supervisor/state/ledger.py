@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator
 from enum import IntEnum
@@ -15,10 +16,11 @@ from ether_broker.wire.frame import Flag, priority_of
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
     from ether_actors.supervisor.state.progress_limiter import ProgressLimiter
+    from ether_broker.transport.account import Account
     from ether_broker.transport.session import Session
     from ether_broker.wire.frame import Header
 
-__all__ = ["Entry", "Ledger", "State"]
+__all__ = ["ENTRY_OVERHEAD", "Entry", "Ledger", "State"]
 
 
 class State(IntEnum):
@@ -40,6 +42,8 @@ _ROUTED: Final = int(Flag.ROUTED)
 _FLAGS: Final = 3
 """Where an envelope has them."""
 _PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
+ENTRY_OVERHEAD: Final = 768
+"""Bytes that an entry takes beside its envelope."""
 _ALLOWED: Final = (
     (_SENT, _ENDED),
     (_RUNNING, _ENDED, _QUEUED),
@@ -56,9 +60,9 @@ class Entry:
     """
 
     __slots__ = (
-        "agent", "asking_session", "attempt", "capability", "chain_length", "children", "deadline", "envelope", "holds_credit",
-        "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "priority", "progress", "request_id", "returns",
-        "size", "slot", "source", "state",
+        "account", "agent", "asking_session", "attempt", "capability", "chain_length", "children", "deadline", "envelope",
+        "holds_credit", "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "priority", "progress",
+        "request_id", "returns", "size", "slot", "source", "state",
     )  # fmt: skip
 
     request_id: bytes
@@ -66,6 +70,8 @@ class Entry:
     """The delegator's agent name."""
     asking_session: Session
     """Of the delegator's node, which gets the outcome."""
+    account: Account
+    """Of whoever caused it: the delegator's, or of an event's publisher."""
     agent: Registration
     """The specialist that it is given to."""
     capability: bytes
@@ -94,6 +100,7 @@ class Entry:
     envelope: bytes
     """As it goes to the specialist; kept for redelivery and dead letters, and empty after the end."""
     size: int
+    """Bytes that it takes."""
     state: State
     holds_credit: bool
     """Whether the specialist's node still has it, ended or not."""
@@ -102,11 +109,12 @@ class Entry:
 
     def __init__(
         self, header: Header, envelope: bytes, asking_session: Session, choice: Choice, *, parent: Entry | None = None,
-        pinned: bool, deadline: float, now: float,
+        account: Account | None = None, pinned: bool, deadline: float, now: float,
     ) -> None:  # fmt: skip
         self.request_id = header.request_id
         self.source = header.source
         self.asking_session = asking_session
+        self.account = asking_session.account if account is None else account
         self.agent = choice.agent
         self.capability = choice.name
         self.idempotent = choice.idempotent
@@ -122,7 +130,7 @@ class Entry:
         self.attempt = header.attempt
         self.returns = 0
         self.envelope = envelope
-        self.size = len(envelope)
+        self.size = len(envelope) + ENTRY_OVERHEAD
         self.state = _QUEUED
         self.holds_credit = False
         self.is_volatile = bool(header.flags & _VOLATILE)
@@ -160,9 +168,13 @@ class Ledger:
 
     Each is also entered with its agent (`Registration.work`, `Registration.ended_at_node`), with its parent and with its
     delegator, so that ending any of them costs what it holds.
+
+    Args:
+        most: bytes that all together may take.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = sys.maxsize) -> None:
+        self.most: int = most
         self._open: dict[bytes, Entry] = {}
         self.get: Callable[[bytes], Entry | None] = self._open.get
         """The delegation of an id, if it has no outcome yet: called for each envelope, so without a frame of its own."""
@@ -203,6 +215,7 @@ class Ledger:
         entry.state = state
         self._number = entry.number = number = self._number + 1
         self.size += entry.size
+        entry.account.size += entry.size
         entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
         entry.agent.work[entry] = None
         self._asked[source][number] = entry
@@ -250,7 +263,7 @@ class Ledger:
         if entry.holds_credit and not entry.agent.session.lost:
             entry.agent.ended_at_node[request_id] = entry
         else:
-            self.size -= entry.size
+            self._release(entry)
         if self.bound and request_id in self.bound:
             self.on_left(entry)
 
@@ -270,10 +283,18 @@ class Ledger:
     def forget(self, entry: Entry) -> None:
         """Forget an ended delegation that its node still has: now the node has answered."""
         if entry.agent.ended_at_node.pop(entry.request_id, None) is not None:
-            self.size -= entry.size
+            self._release(entry)
 
     def forget_ended_at_node(self, agent: Registration) -> None:
         """Forget the ended delegations that the agent's node still has: the node is gone."""
         for entry in agent.ended_at_node.values():
-            self.size -= entry.size
+            self._release(entry)
         agent.ended_at_node.clear()
+
+    def _release(self, entry: Entry) -> None:
+        self.size -= entry.size
+        entry.account.size -= entry.size
+
+    def has_room(self, account: Account, size: int) -> bool:
+        """Whether more bytes may be kept for an owner: it may have as much as is free, so that nobody takes all."""
+        return self.size + account.size + size <= self.most
