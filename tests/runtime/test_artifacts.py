@@ -35,6 +35,7 @@ from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.artifact_server import ArtifactServer
 from ether.node.transfer_places import MOST_OF_NODE, TransferPlaces
 from ether_broker.envelope import artifact as artifact_module
+from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.envelope.views.agent_io import AgentInput
 from ether_broker.timing import Timing
 from ether_broker.wire.chunk import MOST_CHUNK, ChunkRequest
@@ -68,6 +69,10 @@ class Scribe(Agent):
 
     @capability("scribe.name")
     def name(self, path: str, task: Task) -> Any:
+        return task.respond(artifacts=[Artifact(path=path)])
+
+    @capability("scribe.name_async")
+    async def name_async(self, path: str, task: Task) -> Any:
         return task.respond(artifacts=[Artifact(path=path)])
 
     @capability("scribe.size")
@@ -631,6 +636,52 @@ def test_other_bytes_of_one_bus_do_not_hide_those_of_another(tmp_path: Path, mon
         assert artifact.read() == CONTENT
         with artifact.open() as file:
             assert file.read() == CONTENT
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("how", ["size", "async"])
+def test_what_a_handler_fetches_ends_with_its_delegation(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:  # fmt: skip
+    asked = threading.Event()
+    monkeypatch.setattr(ArtifactServer, "serve", lambda *_: asked.set())
+    ended: list[BaseException] = []
+    read = Artifact.read if how == "async" else Artifact.open
+
+    def reads(artifact: Artifact) -> Any:
+        try:
+            return read(artifact)
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    monkeypatch.setattr(Artifact, "read" if how == "async" else "open", reads)
+    (tmp_path / "report").write_bytes(CONTENT)
+    handle = bus.delegate(f"scribe.{how}", {"file": bus.artifact(tmp_path / "report")})
+    assert asked.wait(10.0)
+    handle.cancel()
+    wait_until(lambda: bool(ended))
+    assert isinstance(ended[0], ArtifactUnavailable)
+    assert "has ended" in str(ended[0])
+    assert FETCHERS
+    assert all(not fetcher._waiting for fetcher in FETCHERS if isinstance(fetcher, ArtifactFetcher))
+
+
+def test_an_event_loop_does_not_stand_still_while_an_artifact_of_an_answer_is_sealed(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    loops: list[bool] = []
+    sealed = artifact_module.seal
+
+    def seal(path: str | os.PathLike[str]) -> Any:
+        loops.append(asyncio._get_running_loop() is not None)
+        return sealed(path)
+
+    monkeypatch.setattr(artifact_module, "seal", seal)
+    (tmp_path / "report").write_bytes(CONTENT)
+    response = bus.delegate("scribe.name_async", {"path": str(tmp_path / "report")}).result(20.0)
+    assert response.artifacts[0].size == len(CONTENT)
+    assert loops == [False]
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -28,7 +28,7 @@ from ether_actors.agent.event_handler import EventHandler
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
-from ether_actors.task.task import NOT_YOURS, Task, TaskServices
+from ether_actors.task.task import NOT_YOURS, RUNNING, Task, TaskServices
 from ether_actors.task.work_item import Work
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.pool import Room
@@ -453,12 +453,13 @@ class Cell:
             task = work.task = Task(request, self.name, services, deadline)
             if handler.task_name is not None:  # as `Handler.call`
                 arguments[handler.task_name] = task
+            context.run(RUNNING.set, task)
             value = context.run(handler.function, agent, **arguments)
             if isinstance(value, CoroutineType):
                 if not services.loop.call(lambda: self._begin(work, handler, value)):
                     value.close()  # the node is closed
                 return False
-            self._complete(work, task, context.run(handler.result, value))
+            self._complete(work, task, _sealed(context.run(handler.result, value)))
         except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
             self._fail(work, error)
         return True
@@ -467,14 +468,20 @@ class Cell:
         work.runner = self._services.loop.spawn(self._await(work, handler, coroutine))
 
     async def _await(self, work: Work, handler: Handler | EventHandler, coroutine: Any) -> None:
+        import asyncio
+
         assert work.task is not None
+        RUNNING.set(work.task)
         try:
             if work.cancelled:  # while it waited for the loop: what has ended is never started (G4)
                 coroutine.close()
                 message = "It had ended before it was started."
                 self._finish(work, self._error_response(work, Status.CANCELLED, "not_started", message))
             else:
-                self._complete(work, work.task, handler.result(await coroutine))
+                value = handler.result(await coroutine)
+                if isinstance(value, Response) and any(one.sha256 is None for one in value.artifacts):
+                    value = await asyncio.to_thread(_sealed, value)
+                self._complete(work, work.task, value)
         except BaseException as error:  # noqa: BLE001  an exit would end the event loop, and a cancelled handler must be answered for
             self._fail(work, error)
         finally:
@@ -520,7 +527,6 @@ class Cell:
         response = value.model_copy(update={
             "request_id": task.request_id, "from_agent": self.name, "elapsed": task.elapsed,
             "attempt": task.attempt, "timestamp": self._services.wall(),
-            "artifacts": tuple(artifact.sealed() for artifact in value.artifacts),
         })  # fmt: skip
         if keeper is not None:
             work.state = keeper.proposed()
@@ -606,3 +612,10 @@ def _settle(keeper: StateKeeper, proposed: BroughtState | None, *, is_sent: bool
         keeper.commit(proposed)
     else:
         keeper.roll_back()
+
+
+def _sealed(value: Any) -> Any:
+    """A result whose artifacts are sealed."""
+    if not isinstance(value, Response) or not value.artifacts:
+        return value
+    return value.model_copy(update={"artifacts": tuple(artifact.sealed() for artifact in value.artifacts)})

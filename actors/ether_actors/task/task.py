@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from ether_actors.task.amount import is_amount
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ether_actors.task.handle import Handle
     from ether_broker.envelope.fields import DelegationFields, ResponseFields
 
-__all__ = ["NOT_YOURS", "Task", "TaskServices"]
+__all__ = ["NOT_YOURS", "RUNNING", "Task", "TaskServices"]
 
 PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; those that come faster are folded into the newest."""
@@ -504,5 +505,7 @@ def _checked(timeout: float) -> float:
     return timeout
 
 
+RUNNING: Final[ContextVar[Task]] = ContextVar("RUNNING")
+"""The task whose handler runs; unset elsewhere."""
 NOT_YOURS: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.TIMEOUT, Status.CANCELLED})
 """What the bus alone answers."""

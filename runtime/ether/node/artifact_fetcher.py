@@ -15,8 +15,9 @@ from typing import Final, TypeAlias
 from ether.node.artifact_transfer import WINDOW, ArtifactTransfer
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.transfer_places import MOST_OF_NODE, TransferPlaces
+from ether.node.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
 from ether_actors.execution.resources import Resources
+from ether_actors.task.task import RUNNING
 from ether_actors.threads.latch import Latch
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.artifact import Artifact, NodeAbsent
@@ -40,6 +41,9 @@ __all__ = ["ArtifactFetcher"]
 
 _TRANSFERS: Final = MOST_OPEN // WINDOW
 """Transfers of a node at a time; further ones wait."""
+_HELD: Final = 2.0
+_HELD_SILENT: Final = 8.0
+"""Seconds after which a transfer leaves its place to one from another node, if a chunk came, or none; and takes the next."""
 _PAUSE: Final = 0.1
 """Seconds until what the broker could not pass on is asked again."""
 _MOST_SAID: Final = 1_000
@@ -73,7 +77,8 @@ class ArtifactFetcher:
 
         Raises:
             ArtifactMismatch: its node has another file by now.
-            ArtifactUnavailable: its node does not give its bytes, or nothing came for `patience` seconds.
+            ArtifactUnavailable: its node does not give its bytes, nothing came for `patience` seconds, or the delegation whose
+                handler asks has ended.
             NodeAbsent: its node is not on the bus, or the broker is silent, before anything came.
             Closed: the runtime was closed meanwhile.
         """
@@ -82,39 +87,54 @@ class ArtifactFetcher:
             raise NodeAbsent(
                 f"The broker at {self._sender.link.endpoint} is silent, so that {artifact.path} is not fetched."
             )
-        node = artifact.source.node
-        if not self._places.take(node, patience):
-            raise ArtifactUnavailable(
-                f"Other artifacts are fetched, {MOST_OF_NODE} at a time of one node and {_TRANSFERS} in all, and no byte of "
-                f"them came for {patience:g} s, so that {artifact.path} is not fetched."
-            )
+        task = RUNNING.get(None)
+
+        def check() -> None:
+            if task is not None and task.is_over:
+                raise ArtifactUnavailable(f"The delegation for which {artifact.path} was fetched has ended.")
+
         transfer = ArtifactTransfer(artifact.path, artifact.size or 0)
-        try:
-            self._fetch(transfer, artifact, write, patience)
-        finally:
-            for request_id in self._forget(transfer):
-                if not self._is_closed:
-                    self._sender.send_now(pack_envelope(Kind.FETCH, request_id=request_id))
-            self._places.give_back(node)
+        while not transfer.is_done:
+            if not self._places.take(artifact.source.node, patience, check):
+                raise ArtifactUnavailable(
+                    f"Other artifacts are fetched, {MOST_OF_NODE} at a time of one node and {_TRANSFERS} in all, and no byte "
+                    f"of them came for {patience:g} s, so that {artifact.path} is not fetched."
+                )
+            try:
+                self._fetch(transfer, artifact, write, patience, check)
+            finally:
+                for request_id in self._forget(transfer):
+                    if not self._is_closed:
+                        self._sender.send_now(pack_envelope(Kind.FETCH, request_id=request_id))
+                self._places.give_back(artifact.source.node)
 
     def _fetch(
-        self, transfer: ArtifactTransfer, artifact: Artifact, write: Callable[[bytes], object], patience: float
+        self, transfer: ArtifactTransfer, artifact: Artifact, write: Callable[[bytes], object], patience: float,
+        check: Callable[[], None],
     ) -> None:  # fmt: skip
+        """Take chunks to the last, or until another transfer is to have the place."""
+        assert artifact.source is not None
         answers: _Answers = SimpleQueue()
-        limit = self._resources.monotonic() + patience
+        began = moved = self._resources.monotonic()
+        held = _HELD_SILENT
         while not transfer.is_done:
             while (wanted := transfer.wanted()) is not None:
                 self._ask(transfer, answers, ChunkRequest(artifact=artifact, offset=wanted[0], length=wanted[1]))
             self._sender.flush()
-            left = limit - self._resources.monotonic()
-            try:
-                if left <= 0:  # though it was told again and again to wait
-                    raise Empty  # noqa: TRY301  one way out for both
-                envelope = self._resources.take(answers, left)
-            except Empty:
+            check()
+            now = self._resources.monotonic()
+            silent = transfer.silent + now - moved
+            if silent >= patience:
                 raise ArtifactUnavailable(
                     f"No byte of {artifact.path} came for {patience:g} s; {transfer.written:,} of {artifact.size:,} had come."
-                ) from None
+                )
+            if now - began >= held and self._places.is_wanted_beside(artifact.source.node):
+                transfer.silent = silent
+                return
+            try:
+                envelope = self._resources.take(answers, min(LOOK, patience - silent))
+            except Empty:
+                continue
             if envelope is None:
                 self._forget(transfer)
                 continue
@@ -125,7 +145,7 @@ class ArtifactFetcher:
             if header.kind == Kind.CHUNK and header.status == Status.COMPLETED.code:
                 for data in transfer.took(header.request_id, envelope[header.body :]):
                     write(data)
-                limit = self._resources.monotonic() + patience
+                moved, transfer.silent, held = self._resources.monotonic(), 0.0, _HELD
                 self._places.moved()
             else:
                 transfer.refused(header.request_id)

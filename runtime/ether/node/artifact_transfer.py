@@ -23,7 +23,7 @@ class ArtifactTransfer:
         size: bytes.
     """
 
-    __slots__ = ("_again", "_arrived", "_following", "_path", "_size", "asked", "written")
+    __slots__ = ("_again", "_arrived", "_following", "_path", "_size", "asked", "silent", "written")
 
     def __init__(self, path: str, size: int) -> None:
         self._path = path
@@ -32,6 +32,8 @@ class ArtifactTransfer:
         """{request id: offset} of what has no answer."""
         self.written: int = 0
         """Bytes that were given on."""
+        self.silent: float = 0.0
+        """Seconds without a byte while it had a place before."""
         self._following = 0
         self._arrived: dict[int, bytes] = {}
         self._again: deque[int] = deque()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Final
 
 from ether_actors.execution.resources import Resources
 
-__all__ = ["MOST_OF_NODE", "TransferPlaces"]
+__all__ = ["LOOK", "MOST_OF_NODE", "TransferPlaces"]
 
 MOST_OF_NODE: Final = 2
 """Transfers from one node at a time, so that a node that is slow does not hold up what comes from others."""
+
+
+LOOK: Final = 0.5
+"""Seconds between two looks of who waits at whether that is of use yet."""
 
 
 class TransferPlaces:
@@ -31,8 +36,14 @@ class TransferPlaces:
         self._waiting: deque[tuple[str, SimpleQueue[None]]] = deque()
         self._moved = 0.0
 
-    def take(self, node: str, patience: float) -> bool:
-        """Take a place for a transfer from a node; False if there was none, and no transfer moved, for `patience` seconds."""
+    def take(self, node: str, patience: float, check: Callable[[], None] = lambda: None) -> bool:
+        """Take a place for a transfer from a node; False if there was none, and no transfer moved, for `patience` seconds.
+
+        Args:
+            node: whose artifact it is.
+            patience: in seconds.
+            check: called again and again meanwhile; what it raises ends the wait.
+        """
         gate: SimpleQueue[None] = SimpleQueue()
         with self._lock:
             self._waiting.append((node, gate))
@@ -40,8 +51,9 @@ class TransferPlaces:
         began = self._resources.monotonic()
         try:
             while (left := max(began, self._moved) + patience - self._resources.monotonic()) > 0:
+                check()
                 try:
-                    self._resources.take(gate, left)
+                    self._resources.take(gate, min(left, LOOK))
                 except Empty:
                     continue  # somebody else's transfer may have moved meanwhile
                 return True
@@ -54,6 +66,13 @@ class TransferPlaces:
     def moved(self) -> None:
         """Note that a transfer goes on: who waits for it waits on."""
         self._moved = self._resources.monotonic()
+
+    def is_wanted_beside(self, node: str) -> bool:
+        """Whether all places are taken, and a transfer waits that could have one of this node's."""
+        with self._lock:
+            return self._taken.total() >= self._most and any(
+                other != node and self._taken[other] < MOST_OF_NODE for other, _ in self._waiting
+            )
 
     def give_back(self, node: str) -> None:
         """End a transfer from a node."""

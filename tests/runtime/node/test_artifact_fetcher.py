@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from ether.node import artifact_fetcher
 from ether.node.artifact_fetcher import ArtifactFetcher
 from ether.node.connection.session_state import SessionState
-from ether.node.transfer_places import TransferPlaces
+from ether.node.transfer_places import LOOK, TransferPlaces
+from ether_actors.task.task import RUNNING, Task
 from ether_broker.envelope.artifact import Artifact, ArtifactSource
+from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactUnavailable, NoSession, TooMuch
@@ -36,6 +39,9 @@ class Link:
         self.now, self.delay = 0.0, 0.0
         """Seconds by its clock, and until each answer comes."""
         self.taken_back: list[bytes] = []
+        self.waits: Callable[[], object] = lambda: None
+        """Called whenever it waits in vain."""
+        self._left: float | None = None
         self._asked: list[bytes] = []
 
     def send(self, envelope: bytes, *, more_follows: bool = False) -> None:
@@ -60,14 +66,21 @@ class Link:
 
     def take(self, queue: SimpleQueue[bytes], timeout: float | None) -> bytes:
         assert timeout is not None
-        taken = queue.get_nowait()
-        self.now += self.delay
-        if self.delay > timeout:
+        left = self.delay if self._left is None else self._left
+        if queue.empty() or left > timeout:
+            if not queue.empty():
+                self._left = left - timeout
+            self.now += timeout
+            self.waits()
             raise Empty
-        return taken
+        self.now += left
+        self._left = None
+        return queue.get_nowait()
 
 
-def fetched(answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None) -> tuple[bytes, Link]:
+def fetched(
+    answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None, *, patience: float = 1.0
+) -> tuple[bytes, Link]:
     """The bytes that come when a broker answers like this, which is called for all that was asked in one go."""
     link = link or Link()
     link.answer = lambda asked: answer(fetcher, asked)
@@ -76,7 +89,7 @@ def fetched(answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link |
     resources: Any = link
     fetcher = ArtifactFetcher(resources, resources, state)
     came = bytearray()
-    fetcher.fetch(ARTIFACT, came.extend, 1.0)
+    fetcher.fetch(ARTIFACT, came.extend, patience)
     return bytes(came), link
 
 
@@ -189,3 +202,75 @@ def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body: bytes) -> None:
 
     with pytest.raises(ArtifactUnavailable, match=r"cannot be read|without a reason"):
         fetched(answer)
+
+
+def beside_another(fetcher: ArtifactFetcher) -> TransferPlaces:
+    """Take all places but that of the transfer, and let one from another node wait."""
+    places = fetcher._places
+    for number in range(artifact_fetcher._TRANSFERS - 1):
+        assert places.take(f"n{number}", 0.0)
+    places._waiting.append(("other", SimpleQueue()))
+    return places
+
+
+@pytest.mark.parametrize("has_chunk", [True, False])
+def test_a_transfer_leaves_its_place_to_one_of_another_node_and_goes_on_later(*, has_chunk: bool) -> None:
+    rounds: list[tuple[float, list[bytes]]] = []
+    link = Link()
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        rounds.append((link.now, asked))
+        if len(rounds) == 1:
+            places = beside_another(fetcher)
+            if has_chunk:
+                bring(fetcher, asked[0], bytes(MOST_CHUNK))
+
+            def waits() -> None:
+                if places._taken["other"]:
+                    places.give_back("other")
+
+            link.waits = waits
+        else:
+            for request_id, length in zip(asked, (3,) if has_chunk else (MOST_CHUNK, 3), strict=True):
+                bring(fetcher, request_id, bytes(length))
+
+    came, _ = fetched(answer, link, patience=30.0)
+
+    assert came == bytes(MOST_CHUNK + 3)
+    held = artifact_fetcher._HELD if has_chunk else artifact_fetcher._HELD_SILENT
+    assert rounds[1][0] == held + LOOK
+    assert link.taken_back == rounds[0][1][has_chunk:]
+
+
+def test_a_node_that_is_silent_is_so_too_over_several_places() -> None:
+    link = Link()
+
+    def answer(fetcher: ArtifactFetcher, _asked: list[bytes]) -> None:
+        places = beside_another(fetcher) if link.now == 0.0 else fetcher._places
+        if not places._waiting:
+            places._waiting.append(("other", SimpleQueue()))
+
+        def waits() -> None:
+            if places._taken["other"]:
+                places.give_back("other")
+
+        link.waits = waits
+
+    with pytest.raises(ArtifactUnavailable, match="came for 20 s"):
+        fetched(answer, link, patience=20.0)
+    assert link.now == 20.0 + 2 * LOOK
+
+
+def test_a_transfer_ends_with_the_delegation_whose_handler_asks() -> None:
+    link = Link()
+    task = Task(Delegation(request_id="0" * 32, from_agent="desk", capability="x.y"), "agent", None, None)
+
+    def answer(_fetcher: ArtifactFetcher, _asked: list[bytes]) -> None:
+        link.waits = task.cancel
+
+    context = Context()
+    context.run(RUNNING.set, task)
+    with pytest.raises(ArtifactUnavailable, match=r"The delegation for which /report was fetched has ended\."):
+        context.run(fetched, answer, link, patience=30.0)
+    assert link.now == LOOK
+    assert len(link.taken_back) == 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.node.transfer_places import MOST_OF_NODE, TransferPlaces
+from ether.node.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
 
 
 class Clock:
@@ -78,6 +78,39 @@ def test_who_is_interrupted_leaves_its_place_to_the_next(clock: Clock) -> None:
     with pytest.raises(KeyboardInterrupt):
         made.take("b", 1.0)
     assert made.take("c", 1.0)
+
+
+def test_a_place_is_wanted_by_who_could_have_it(clock: Clock) -> None:
+    made = places(clock, 3)
+    assert [made.take(name, 1.0) for name in ("a", "a", "b")] == [True] * 3
+    wanted: list[tuple[bool, bool]] = []
+    clock.happens = [(0.5, lambda: wanted.append((made.is_wanted_beside("a"), made.is_wanted_beside("b"))))]
+    assert not made.take("a", 1.0)
+    clock.happens = [(1.5, lambda: wanted.append((made.is_wanted_beside("a"), made.is_wanted_beside("b"))))]
+    assert not made.take("b", 1.0)
+    clock.happens = [(2.5, lambda: wanted.append((made.is_wanted_beside("a"), made.is_wanted_beside("b"))))]
+    assert not made.take("c", 1.0)
+    assert wanted == [(False, False), (True, False), (True, True)]
+
+    made.give_back("b")
+    clock.happens = [(3.5, lambda: wanted.append((made.is_wanted_beside("a"), made.is_wanted_beside("b"))))]
+    assert not made.take("a", 1.0)
+    assert wanted[-1] == (False, False), "a place is free"
+
+
+def test_who_waits_is_told_to_end(clock: Clock) -> None:
+    made = places(clock, 1)
+    assert made.take("a", 1.0)
+
+    def check() -> None:
+        if clock.now >= 5 * LOOK:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        made.take("b", 30.0, check)
+    assert clock.now == 5 * LOOK
+    made.give_back("a")
+    assert made.take("c", 0.0 + LOOK), "it waits no more"
 
 
 def test_closing_lets_all_in(clock: Clock) -> None:
