@@ -10,8 +10,11 @@ from __future__ import annotations
 import importlib
 import logging
 import random
+import re
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from ether_actors.agent.agent import Agent
@@ -119,13 +122,25 @@ def load_class(start: str, fits: Callable[[Any], bool], kind: str) -> type[Any]:
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         hint = nearest(name, [key for key, value in known.items() if isinstance(value, type) and fits(value)])
-        msg = f"{start!r} cannot be started: {error}.{hint} Write module:Class, with the module importable from here."
-        raise InvalidSpec(msg) from error
+        advice = _is_newer(module_name, name) or f"{hint} Write module:Class, with the module importable from here."
+        raise InvalidSpec(f"{start!r} cannot be started: {error}.{advice}") from error
     if not isinstance(found, type) or not fits(found):
         what = "" if isinstance(found, type) else f" (it is a {type(found).__name__})"
         msg = f"{start} is not an {kind}{what}: derive it from ether.{kind}."
         raise InvalidSpec(msg)
     return found
+
+
+def _is_newer(module_name: str, name: str) -> str:
+    """What to do if the file of a module that was imported has a class that it had not then; "" if that is not so."""
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    try:
+        text = "" if file is None else Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        text = ""
+    if re.search(rf"^class {re.escape(name)}\b", text, re.MULTILINE) is None:
+        return ""
+    return f" {file} has it now, but this process imported {module_name} before that: start it in a new process."
 
 
 class SupervisionRunner:

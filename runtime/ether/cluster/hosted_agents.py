@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ether.cluster.agent_starts import AgentStart, StartThreads, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reload_plan import must_be_another
+from ether.cluster.start_check import why_not_made
 from ether.node.agent_host import NotStarted
 from ether_broker.errors import EtherError
 
@@ -104,7 +105,9 @@ class HostedAgents:
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
             are not started again;
-            `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over.
+            `specs`, what each kind is;
+            `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
+            `again`, those that had given up and were started again.
         """
         if "rest" in request:
             return self._rest(request["patience"])
@@ -123,6 +126,7 @@ class HostedAgents:
         self._settle()
         supervision, host = self._bus.node.supervision, self._bus.node.agent_host
         failed: dict[str, str] = {}
+        wanted = list(self._possible(wanted, patience, failed))
         specs = {name: agent for agent, names in wanted for name in names}
         changed = {
             name: agent
@@ -136,7 +140,12 @@ class HostedAgents:
             kind for kind in wanted if kind.agent.scale is not None and not self._specs.keys().isdisjoint(kind.names)
         ]  # fmt: skip
         taking_over = [kind for kind in known if not self._rescale(kind, ended)]
-        new = [self._new(kind, here, changed) for kind in wanted if kind not in known]
+        again = {
+            name for name in supervision.given_up & self._specs.keys() & specs.keys()
+            if name not in here and specs[name].scale is None
+        }  # fmt: skip
+        supervision.given_up.clear()
+        new = [self._new(kind, here, changed.keys() | again) for kind in wanted if kind not in known]
         starts = [AgentStart(kind, self._start) for kind in new if kind.names]
         start_in_order(starts, patience, failed)
         successors, down = self._replace_all({name: changed[name] for name in changed if name in here})
@@ -156,7 +165,32 @@ class HostedAgents:
             failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
         self._starts += [*starts, *successors]
         self._settle()
-        return {"agents": [kind.names for kind in self._kinds], "failed": failed, "overran": overran}
+        return {
+            "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
+            "failed": failed, "overran": overran, "again": sorted(again - changed.keys()),
+        }  # fmt: skip
+
+    def _possible(
+        self, wanted: Iterable[NamedAgents], patience: float, failed: dict[str, str]
+    ) -> Iterator[NamedAgents]:  # fmt: skip
+        """What is wanted, without the changes of agents that are here and could not be made so: those stay as they are."""
+        present = self._bus.node.agent_host.agent_names
+        for kind in wanted:
+            stays = [
+                NamedAgents(old.agent, tuple(name for name in old.names if old.agent.scale or name in kind.names))
+                for old in self._kinds
+                if must_be_another(old.agent, kind.agent) and not present.isdisjoint({*old.names} & {*kind.names})
+            ]
+            why = why_not_made(kind.agent, patience) if stays else None
+            if why is None:
+                yield kind
+                continue
+            failed.update({name: f"{why} It stays as it was." for old in stays for name in _first_names(old)})
+            kept = {name for old in stays for name in old.names}
+            rest = tuple(name for name in kind.names if name not in kept)
+            yield from stays
+            if kind.agent.scale is None and rest:
+                yield NamedAgents(kind.agent, rest)
 
     def _replace_all(self, changed: Mapping[str, AgentSpec]) -> tuple[list[AgentStart], list[str]]:
         """Take agents down, and start others in their places, each as soon as the one before it has ended.
@@ -206,10 +240,15 @@ class HostedAgents:
         )
 
     def _new(self, kind: NamedAgents, here: set[str], changed: Container[str]) -> NamedAgents:
-        """Those of a kind that are not here; who had given up before it changed is here no more."""
+        """Those of a kind that are not here; who had given up is here no more."""
         return kind._replace(
             names=tuple(name for name in kind.names if name not in self._specs or (name in changed and name not in here))
         )  # fmt: skip
+
+
+def _first_names(kind: NamedAgents) -> Sequence[str]:
+    """The names by which a report tells of a kind."""
+    return kind.names if kind.agent.scale is None else kind.names[:1]
 
 
 def _alone(start: Callable[[], None], named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:

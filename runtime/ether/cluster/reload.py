@@ -66,6 +66,7 @@ class Reload:
         }
         """{node: names that agents of other nodes have before}."""
         self._overran: set[str] = set()
+        self._again: set[str] = set()
         self._failed: dict[str, str] = {}
 
     def run(self) -> ReloadReport:
@@ -219,8 +220,8 @@ class Reload:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more
             answer = self._ask(node, request)
-        named = zip(told, answer["agents"], strict=True)
-        self._hosted[node] = HostedNode.of(spec, [NamedAgents(kind.agent, tuple(names)) for kind, names in named])
+        named = zip(map(AgentSpec.of_dict, answer["specs"]), answer["agents"], strict=True)
+        self._hosted[node] = HostedNode.of(spec, [NamedAgents(agent, tuple(names)) for agent, names in named])
         self._note(node, answer)
 
     def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,6 +234,7 @@ class Reload:
 
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
+        self._again.update(f"{node}/{name}" for name in said.get("again", ()))
         wanted = agents_by_name(self._wanted.get(node))
         for name, why in said.get("failed", {}).items():
             if name in wanted:
@@ -254,7 +256,7 @@ class Reload:
             for name, agent in _told(now).items():
                 if (full := f"{node}/{name}") in failed:
                     continue
-                if name not in before:
+                if name not in before or full in self._again:
                     started.append(full)
                 elif fields := changed_fields(before[name], agent):
                     if node not in self._anew and not must_be_another(before[name], agent):

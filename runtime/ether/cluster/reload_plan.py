@@ -53,7 +53,7 @@ class ReloadReport:
     """
 
     started: tuple[str, ...] = ()
-    """Came with the new specification."""
+    """Came with the new specification, or had given up and was started again."""
     restarted: Mapping[str, str] = field(default_factory=dict)
     """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
     stopped: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class ReloadReport:
     rescaled: tuple[str, ...] = ()
     """Agents that scale, and have other bounds; the instances that are within them noticed nothing."""
     unchanged: tuple[str, ...] = ()
-    """Noticed nothing, those among them that had given up or left the bus by themselves; of a node, its process."""
+    """Noticed nothing, those among them that had left the bus by themselves; of a node, its process."""
     overran: tuple[str, ...] = ()
     """Agents that had not ended what they worked at when `drain` was over: the bus has ruled on it."""
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -59,6 +59,8 @@ class AgentSupervision:
         """Whether one of them gave up."""
         self.trees: dict[str, SupervisorSpec] = {}
         """{agent: what its tree is like}, of the agents that were started alone and are not restarted by the defaults."""
+        self.given_up: set[str] = set()
+        """Agents that are gone because their tree gave up."""
         self._agent_host = agent_host
         self.on_left: Callable[[Cell], None] = lambda _cell: None
         """Told of an agent that gave up, or that its restart type does not start again."""
@@ -284,6 +286,8 @@ class AgentSupervision:
     def leave(self, cell: Cell, reason: str, *, gave_up: bool = False) -> None:
         """Stop an agent for good, or until this process is started again."""
         self.on_left(cell)
+        if gave_up:
+            self.given_up.add(cell.name)
         self._agent_host.leave(cell, reason, comes_back=gave_up and cell.name in self.ends_process)
 
     def escalated(self, runner: SupervisionRunner, reason: str) -> None:

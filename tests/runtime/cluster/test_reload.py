@@ -950,6 +950,72 @@ def test_an_agent_whose_class_is_not_there_is_told_and_the_next_reload_tries_aga
         assert it.ask("it")["word"] == "plain"
 
 
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (replace(KEEP, kwargs={"wrod": "second"}), "unexpected keyword argument 'wrod'. Did you mean 'word'? It stays"),
+        (replace(KEEP, args=("second", None, 3)), "too many positional arguments. It stays"),
+        (AgentSpec("tests.runtime.reloaded:Keper", "keeper"), "Did you mean 'Keeper'?"),
+        (AgentSpec("tests.runtime.nowhere:Keeper", "keeper"), "No module named 'tests.runtime.nowhere'"),
+    ],
+)
+def test_an_agent_whose_successor_cannot_be_made_stays_as_it_was(tmp_path: Path, bad: AgentSpec, why: str):
+    good = replace(KEEP, name=bad.name)
+    with world(tmp_path, node("n1", good)) as it:
+        works = it.begin("keeper")
+        waits = it.bus.delegate("keep.word", to="keeper", timeout=30)
+        report = it.reload(node("n1", bad))
+        assert list(report.failed) == ["n1/keeper"]
+        assert why in report.failed["n1/keeper"]
+        assert (report.restarted, report.unchanged) == ({}, ("n1",))
+        it.go()
+        assert [handle.result(10).unwrap().data["attempt"] for handle in (works, waits)] == [1, 1]
+        it.cluster.signal("n1", signal.SIGKILL)
+        wait_until(lambda: any("n1 went down" in event for event in it.events), what="it is noticed")
+        assert it.ask("keeper")["word"] == "first"
+        assert it.reload(node("n1", replace(good, args=("second",)))).restarted == {"n1/keeper": "args"}
+        assert it.ask("keeper")["word"] == "second"
+
+
+def test_instances_whose_successors_cannot_be_made_stay_as_they_were(tmp_path: Path):
+    good = AgentSpec(CREW, scale=Scale(min=2, max=4))
+    with world(tmp_path, node("n1", good)) as it:
+        wait_until(lambda: len(it.agents()) == 2, what="both are up")
+        report = it.reload(node("n1", replace(good, kwargs={"wrod": "second"}), KEEP))
+        assert list(report.failed) == ["n1/crew"]
+        assert report.started == ("n1/keeper",)
+        assert it.bus.delegate("crew.word").result(10).unwrap().data["word"] == "first"
+        rescaled = it.reload(node("n1", replace(good, scale=Scale(min=3, max=4)), KEEP))
+        assert rescaled == ReloadReport(rescaled=("n1/crew",), unchanged=("n1", "n1/keeper"))
+        wait_until(lambda: len(it.agents()) == 4, what="another has come")
+
+
+def test_an_agent_that_had_given_up_is_started_again(tmp_path: Path):
+    fragile = AgentSpec(KEEPER, kwargs={"folder": str(tmp_path)}, intensity=0)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", AgentSpec(PLAIN))) as it:
+        assert list(it.reload(node("n1", AgentSpec(PLAIN), fragile)).failed) == ["n1/keeper"]
+        assert list(it.reload(node("n1", AgentSpec(PLAIN), fragile)).failed) == ["n1/keeper"]
+        (tmp_path / "broken").unlink()
+        assert it.reload(node("n1", AgentSpec(PLAIN), fragile)) == ReloadReport(
+            started=("n1/keeper",), unchanged=("n1", "n1/plain")
+        )  # fmt: skip
+        assert it.ask("keeper")["word"] == "first"
+        assert it.reload(node("n1", AgentSpec(PLAIN), fragile)).started == ()
+
+
+def test_a_class_that_was_written_after_its_module_was_imported_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "late_module.py"
+    file.write_text("from ether import Agent, capability\n\n\nclass Early(Agent):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with world(tmp_path, node("n1", AgentSpec("late_module:Early"))) as it:
+        file.write_text(file.read_text() + "\n\nclass Late(Agent):\n    pass\n")
+        report = it.reload(node("n1", AgentSpec("late_module:Early"), AgentSpec("late_module:Late", intensity=0)))
+        assert "this process imported late_module before that: start it in a new process" in report.failed["n1/late"]
+
+
 def test_a_second_reload_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     under_way: list[int] = []
     reload, count = Cluster._reload, [0]
