@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -280,3 +281,21 @@ def test_any_items_with_any_window_are_given_in_their_order(items: Any, window: 
         bus.advance(0.0)
         assert Worker.most <= window
         assert not bus.node.outgoing.pending
+
+
+def test_a_map_that_is_never_iterated_is_told(bus: Runtime) -> None:
+    with pytest.warns(RuntimeWarning, match="never iterated over"):
+        bus.map("item.double", [{}])
+
+
+@pytest.mark.parametrize("how", ["for", "closed", "refused"])
+def test_one_that_is_used_is_not_told(bus: Runtime, how: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if how == "for":
+            assert not list(bus.map("item.double", []))
+        elif how == "closed":
+            bus.map("item.double", [{}]).close()
+        else:
+            with pytest.raises(UsageError):
+                bus.map("item.double", [{}], window=0)

@@ -6,11 +6,11 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
 
 import ormsgpack
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
@@ -248,7 +248,7 @@ class StateKeeper:
             if saved.version < self._version:
                 found = cls.migrate_state(found, saved.version)
             state = self._model.model_validate(found, by_name=True, by_alias=False)
-            self._check_fields(found)
+            self._check_fields(state, found)
             return state
         except Exception as error:
             msg = (
@@ -258,17 +258,16 @@ class StateKeeper:
             )
             raise InvalidState(msg) from error
 
-    def _check_fields(self, found: Any) -> None:
+    @staticmethod
+    def _check_fields(state: BaseModel, found: Any) -> None:
         """Check that no field would be dropped, which the next change would lose for good.
 
         Raises:
             ValueError: the model has not all of the fields.
         """
-        if self._model.model_config.get("extra") == "allow" or not isinstance(found, dict):
-            return
-        dropped = found.keys() - self._model.model_fields.keys() - self._model.model_computed_fields.keys()
-        if dropped:
-            raise ValueError(f"the model has no field {min(map(str, dropped))!r}")
+        dropped = _dropped(state, state.model_dump(by_alias=False, warnings="none"), found)
+        if dropped is not None:
+            raise ValueError(f"the model has no field {dropped!r}")
 
     def _set(self, state: BaseModel) -> None:
         self.agent.state = state
@@ -331,3 +330,27 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_has_nan, value))
     return isinstance(value, float) and value != value  # noqa: PLR0124  what NaN is
+
+
+def _dropped(value: Any, dumped: Any, found: Any, where: str = "") -> str | None:
+    """The first field of a saved state that the model made of it does not save again, after those that it is in; or None.
+
+    Keys of a plain dict are no fields: a validator may leave some out.
+    """
+    if isinstance(value, RootModel):
+        value = value.root
+    below: Iterable[tuple[Any, Any, Any, Any]] = ()
+    if isinstance(found, dict) and isinstance(dumped, dict):
+        if isinstance(value, Mapping):
+            if len(value) == len(dumped) == len(found):
+                below = zip(value.values(), dumped.values(), found.values(), found, strict=True)
+        elif missing := found.keys() - dumped.keys():
+            return f"{where}{min(map(str, missing))}"
+        else:
+            below = ((getattr(value, str(name), None), dumped[name], found[name], name) for name in found)
+    elif isinstance(found, list) and isinstance(value, list | tuple) and len(value) == len(dumped) == len(found):
+        below = zip(value, dumped, found, range(len(found)), strict=True)
+    for one, one_dumped, one_found, at in below:
+        if (name := _dropped(one, one_dumped, one_found, f"{where}{at}.")) is not None:
+            return name
+    return None

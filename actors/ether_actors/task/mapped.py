@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sized
 from queue import SimpleQueue
@@ -28,8 +29,9 @@ class Mapped:
 
     An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
     REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed, is raised when the outcomes before it have
-    been given. Items are taken as they are needed: whoever leaves the iteration begins nothing more, and `close`, or the end of
-    a `with` block, cancels what is open. For one thread, or one task, at a time.
+    been given. Items are taken as they are needed, none before the iteration begins; one that is never
+    iterated is told as a RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or the end of a `with`
+    block, cancels what is open. For one thread, or one task, at a time.
 
     Example:
         texts = [{"text": "word " * n} for n in range(100)]
@@ -68,6 +70,7 @@ class Mapped:
         """What has been begun and not been given yet."""
         self._open = 0
         self._ended: SimpleQueue[Handle] | LoopQueue[Handle] | None = None
+        self._is_used = False
 
     def __iter__(self) -> Self:
         """Wait for each."""
@@ -75,6 +78,7 @@ class Mapped:
 
     def __next__(self) -> Response:
         """Wait for the next."""
+        self._is_used = True
         self._check_may_wait()
         if not isinstance(self._ended, SimpleQueue):
             self._ended = self._move_to(SimpleQueue())
@@ -91,6 +95,7 @@ class Mapped:
 
     async def __anext__(self) -> Response:
         """Await the next; a task that is cancelled meanwhile has taken nothing."""
+        self._is_used = True
         if not isinstance(self._ended, LoopQueue) or not self._ended.is_of_this_loop:
             self._ended = self._move_to(LoopQueue())
         if not self._begin(self._ended):
@@ -113,11 +118,19 @@ class Mapped:
 
     def close(self) -> None:
         """Cancel what is open, and begin and give nothing more."""
-        self._items = iter(())
+        self._items, self._is_used = iter(()), True
         for handle in self._order:
             if isinstance(handle, Handle):
                 handle.cancel()
         self._order.clear()
+
+    def __del__(self) -> None:
+        """Warn that nothing was done, if nothing was ever taken."""
+        if not getattr(self, "_is_used", True):
+            msg = (
+                "A map was never iterated over, so none of its delegations was made: use `for response in bus.map(…)`."
+            )
+            warnings.warn(msg, RuntimeWarning, stacklevel=2)
 
     def _move_to(self, ended: _Queue) -> _Queue:
         """Have what is open told to another queue, as the iteration goes on in another way."""

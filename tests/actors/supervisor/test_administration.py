@@ -225,6 +225,14 @@ def test_nodes_tells_who_is_in_and_for_how_long_each_was_silent():
     assert told["nd"]["agents"] == 1
 
 
+def test_the_agent_by_which_a_node_delegates_is_not_counted_among_its_agents():
+    bus = Bus()
+    d = bus.delegator("d")
+    bus.node("desk", "desk", "worker")
+
+    assert {node["node"]: node["agents"] for node in ask(bus, d, "nodes")} == {"nd": 1, "desk": 1}
+
+
 def test_statistics_count_what_was_accepted_ended_refused_and_died():
     bus = Bus()
     d, a = bus.delegator("d"), bus.node("na", "a")

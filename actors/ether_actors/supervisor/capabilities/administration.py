@@ -200,7 +200,7 @@ class Administration:
             yield name_of(name), describe(agent) if agent is not None and is_listed else None
 
     def nodes(self, _entry: Entry, params: dict[str, Any]) -> Payload:
-        """Every node: name, seconds of silence, what it says of itself, its agents."""
+        """Every node: name, seconds of silence, what it says of itself, how many agents it has beside the one of its name."""
         session_table, after = self._state.session_table, text(params, "after")
         return page(((node, self._node(session_table.find(node))) for node in session_table.after(after)), params)
 
@@ -210,7 +210,7 @@ class Administration:
         return {
             "node": session.node,
             "silent": round(self._state.now - session.heard, 3),
-            "agents": len(session.agents),
+            "agents": len(session.agents) - (session.node.encode() in session.agents),
             "waiting_bytes": session.outbox_bytes,
             "observers": len(session.cursors),
             **{key: session.info[key] for key in ("host", "pid", "version", "key") if key in session.info},

@@ -1,0 +1,84 @@
+"""Fields of a saved state that a model has not any more: told with those that they are in, however deep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, create_model, field_validator
+
+from ether_actors.agent.agent_state import StateKeeper
+
+
+class Item(BaseModel):
+    name: str = ""
+
+
+class AnyItem(Item):
+    model_config = ConfigDict(extra="allow")
+
+
+class Aliased(BaseModel):
+    name: str = Field("", alias="title")
+
+
+class Counted(Item):
+    @computed_field
+    def length(self) -> int:
+        return len(self.name)
+
+
+class Pruned(BaseModel):
+    known: dict[str, int] = {}
+
+    @field_validator("known")
+    @classmethod
+    def few(cls, known: dict[str, int]) -> dict[str, int]:
+        return {name: count for name, count in known.items() if count}
+
+
+@dataclass
+class Place:
+    row: int
+
+
+class Items(RootModel[list[Item]]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "lost"),
+    [
+        (Item, {"name": "a", "price": 1}, "part.price"),
+        (Item, {"name": "a"}, None),
+        (AnyItem, {"name": "a", "price": 1}, None),
+        (Aliased, {"name": "a"}, None),
+        (Counted, {"name": "a", "length": 1}, None),
+        (Counted, {"name": "a", "length": 1, "size": 1}, "part.size"),
+        (Pruned, {"known": {"a": 0, "b": 1}}, None),
+        (Place, {"row": 1, "column": 2}, "part.column"),
+        (list[Item], [{"name": "a"}, {"price": 1}], "part.1.price"),
+        (tuple[int, Item], [1, {"price": 1}], "part.1.price"),
+        (set[int], [1, 2, 2], None),
+        (Items, [{"name": "a"}, {"price": 1}], "part.1.price"),
+        (dict[str, Item], {"x": {"price": 1}}, "part.x.price"),
+        (dict[int, Item], {1: {"name": "a"}}, None),
+        (Item | None, None, None),
+        (Item | int, {"price": 1}, "part.price"),
+        (list[dict[str, list[Item]]], [{"x": [{"price": 1}]}], "part.0.x.0.price"),
+    ],
+)
+def test_a_field_that_would_be_dropped_is_told(kind: Any, found: Any, lost: str | None) -> None:
+    model = create_model("State", part=(kind, ...))
+    state = model.model_validate({"part": found}, by_name=True, by_alias=False)
+    if lost is None:
+        StateKeeper._check_fields(state, {"part": found})
+    else:
+        with pytest.raises(ValueError, match=f"the model has no field '{lost}'"):
+            StateKeeper._check_fields(state, {"part": found})
+
+
+def test_a_field_of_the_state_itself_is_told() -> None:
+    with pytest.raises(ValueError, match="the model has no field 'price'"):
+        StateKeeper._check_fields(Item(), {"name": "a", "price": 1})
