@@ -16,7 +16,6 @@ from ether.node.agent_host import NotStarted
 from ether.node.agent_scaling import ScaledAgents
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
-from ether.text_io.warning import warn_unread
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
@@ -33,6 +32,7 @@ from ether_broker.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import id_bytes
 
 if TYPE_CHECKING:

@@ -241,6 +241,24 @@ def test_an_observer_that_raises_is_logged_counted_and_goes_on(bus: Runtime, cap
     ]
 
 
+def test_an_observer_that_raises_is_told_where_nobody_reads_the_log(
+    bus: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    class Broken(Observer):
+        def on_response(self, observation: Observation) -> None:
+            if not self.failures:
+                raise ValueError("no such column")
+
+    def run() -> None:
+        broken = bus.observe(Broken())
+        echo(bus, 1)
+        assert bus.settle(broken)
+
+    monkeypatch.setattr(logging.getLogger("ether.observer"), "propagate", False)
+    with pytest.warns(RuntimeWarning, match="The observer Broken raised ValueError: no such column, 1 times so far"):
+        run()
+
+
 def test_a_stalled_observer_holds_up_nothing_and_catches_up_without_a_gap(bus: Runtime) -> None:
     recorder = bus.observe(Recorder())
     recorder.hold()

@@ -14,6 +14,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 from ether_broker.name_hint import nearest
 from ether_broker.tap import ReadBatch
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import read_delegation, read_response
 from ether_broker.wire.frame import Header, Kind, read_header
 
@@ -166,10 +167,15 @@ class Observer:
         """Run one of its methods; what it raises is logged and counted."""
         try:
             call(*args)
-        except BaseException:
+        except BaseException as error:
             self.failures += 1
             if self.failures.bit_count() == 1:
-                logger.exception("%s raised, %d times so far", type(self).__name__, self.failures)
+                name = type(self).__name__
+                logger.exception("%s raised, %d times so far", name, self.failures)
+                warn_unread(
+                    logger,
+                    f"The observer {name} raised {type(error).__name__}: {error}, {self.failures:,} times so far.",
+                )
 
 
 _HOOKS: Final = {

@@ -18,13 +18,13 @@ from ether.node.agent_host import AgentHost, NotStarted
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.supervision import AgentSupervision
-from ether.text_io.warning import warn_unread
 from ether_actors.agent.scale import Scale, ScalePolicy
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import Closed, DuplicateAgent, UnknownAgent
 from ether_broker.name_hint import nearest
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["AgentScaling", "ScaledAgents"]

@@ -10,10 +10,10 @@ from pathlib import PurePath
 from typing import Final
 
 from ether.node.agent_host import AgentHost
-from ether.text_io.warning import warn_unread
 from ether_actors.execution.resources import Resources
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.ids import to_text
+from ether_broker.unread_log import warn_unread
 
 __all__ = ["EventLoopWatch"]
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ether.node.agent_host import AgentHost, NotStarted
-from ether.text_io.warning import warn_unread
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_actors.threads.latch import Waitable
 from ether_broker import errors
+from ether_broker.unread_log import warn_unread
 
 if TYPE_CHECKING:
     from ether_actors.agent.agent import Agent

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from ether.node.connection.session_state import SessionState
-from ether.text_io.warning import warn_unread
 from ether_actors.task.handle import Handle
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
+from ether_broker.unread_log import warn_unread
 
 __all__ = ["UnwatchedFailures"]
 

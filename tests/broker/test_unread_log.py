@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from ether.text_io.warning import warn_unread
+from ether_broker.unread_log import warn_unread
 
 
 @pytest.fixture
