@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
-from ether.node.agent_host import NotStarted
-from ether.node.agent_scaling import ScaledAgents
+from ether.node.agents.agent_host import NotStarted
+from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether_actors.agent.agent import Agent, default_name, free_names

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ether.cluster import ReloadReport
-from ether.cluster.reload_requests import ReloadRequests, _address, request_reload
+from ether.cluster.reloading.reload_requests import ReloadRequests, _address, request_reload
 from ether_broker.errors import BrokerUnavailable, Forbidden, InvalidSpec
 from tests.cli.command import Command
 from tests.support import process_is_alive, wait_until
@@ -295,7 +295,7 @@ def test_what_is_no_request_is_dropped_and_the_next_is_answered(name: str, said:
 
 
 def test_who_takes_too_long_to_say_what_it_wants_is_dropped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ether.cluster.reload_requests._READ", 0.3)
+    monkeypatch.setattr("ether.cluster.reloading.reload_requests._READ", 0.3)
     was_dropped = threading.Event()
 
     def drip(asking: socket.socket) -> None:
@@ -322,7 +322,7 @@ def test_who_takes_too_long_to_say_what_it_wants_is_dropped(name: str, monkeypat
 
 
 def test_a_file_that_does_not_come_keeps_no_end_away(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ether.cluster.reload_requests._LEAVE", 0.1)
+    monkeypatch.setattr("ether.cluster.reloading.reload_requests._LEAVE", 0.1)
     began, go = threading.Event(), threading.Event()
 
     def reload(_file: str | None) -> ReloadReport:
@@ -345,7 +345,7 @@ def test_another_users_request_is_not_taken_and_another_users_cluster_is_not_ask
     asked: list[str | None] = []
     with ReloadRequests(name, lambda file: (asked.append(file), ReloadReport())[1], lambda _event: None) as requests:
         requests.serve()
-        monkeypatch.setattr("ether.cluster.reload_requests._user_of", lambda _connection: os.getuid() + 1)
+        monkeypatch.setattr("ether.cluster.reloading.reload_requests._user_of", lambda _connection: os.getuid() + 1)
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(_address(name))
             with suppress(ConnectionError):  # it is dropped while it speaks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ether.cluster.file_loader import json_schema
+from ether.cluster.file.file_loader import json_schema
 from ether_broker.wire.json_schema import MODELS, schemas
 from tests.cli.command import Command, table
 from tests.support import REPOSITORY

@@ -9,7 +9,7 @@ import pytest
 
 from ether import Agent, Observer, Response, Runtime, Status, Task, capability
 from ether.cluster import Cluster
-from ether.cluster.file_loader import load
+from ether.cluster.file.file_loader import load
 from ether_broker.errors import AccessDenied, InvalidSpec, Rejected
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from tests.support import wait_until

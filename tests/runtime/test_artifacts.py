@@ -30,10 +30,10 @@ from ether import (
     capability,
 )
 from ether.cluster import AgentSpec
-from ether.node import artifact_server
-from ether.node.artifact_fetcher import ArtifactFetcher
-from ether.node.artifact_server import ArtifactServer
-from ether.node.transfer_places import MOST_OF_NODE, TransferPlaces
+from ether.node.artifacts import artifact_server
+from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
+from ether.node.artifacts.artifact_server import ArtifactServer
+from ether.node.artifacts.transfer_places import MOST_OF_NODE, TransferPlaces
 from ether_broker.envelope import artifact as artifact_module
 from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.envelope.views.agent_io import AgentInput

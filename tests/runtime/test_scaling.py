@@ -28,7 +28,7 @@ from ether import (
     UsageError,
     capability,
 )  # fmt: skip
-from ether.node.agent_scaling import ScaledAgents
+from ether.node.agents.agent_scaling import ScaledAgents
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.execution.cell import CellState

@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ether.node.agent_host import NotStarted
-from ether.node.agent_scaling import ScaledAgents
+from ether.node.agents.agent_host import NotStarted
+from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.node import Node
 from ether.node.subscriptions import _wish
 from ether_actors.agent.agent import free_names

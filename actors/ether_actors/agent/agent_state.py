@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
 
 import ormsgpack
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
@@ -337,7 +337,7 @@ def _dropped(value: Any, dumped: Any, found: Any, where: str = "") -> str | None
 
     Keys of a plain dict are no fields: a validator may leave some out.
     """
-    if isinstance(value, RootModel):
+    if getattr(value, "__pydantic_root_model__", False):
         value = value.root
     below: Iterable[tuple[Any, Any, Any, Any]] = ()
     if isinstance(found, dict) and isinstance(dumped, dict):

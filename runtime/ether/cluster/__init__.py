@@ -2,8 +2,10 @@
 
 Users import from `ether` or from here.
 
-May import: `errors`, `node`, `process`, `runtime`, `text_io`, `version`, the layers below.
-Used by: `ether`, `cli.bus`, `cli.common`, `cli.setup`, `lab.bench.roles`, `lab.soak`, `lab.torture`, `review`.
+May import: `cluster.file`, `cluster.reloading`, `errors`, `node`, `node.agents`, `process`, `runtime`, `text_io`, `version`,
+the layers below.
+Used by: `ether`, `cli.bus`, `cli.common`, `cluster.file`, `cluster.reloading`, `lab.bench.roles`, `lab.soak`, `lab.torture`,
+`review`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from ether.cluster.cluster import GAVE_UP, Cluster, up
     from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec
     from ether.cluster.metrics_endpoint import MetricsSpec
-    from ether.cluster.reload_plan import ReloadReport
+    from ether.cluster.reloading.reload_plan import ReloadReport
 
 __all__ = [
     "GAVE_UP",
@@ -32,7 +34,7 @@ _MODULES = {
     **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
     **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec", "ObserverSpec"), "ether.cluster.cluster_spec"),
     "MetricsSpec": "ether.cluster.metrics_endpoint",
-    "ReloadReport": "ether.cluster.reload_plan",
+    "ReloadReport": "ether.cluster.reloading.reload_plan",
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from typing import Final
 
 from ether.cluster.cluster_spec import NamedAgents
-from ether.node.agent_host import NotStarted
+from ether.node.agents.agent_host import NotStarted
 from ether_broker.errors import EtherError
 
 __all__ = ["AgentStart", "StartThreads", "await_starts", "start_in_order"]

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
-from ether.cluster.reload import Reload
-from ether.cluster.reload_plan import HostedNode, ReloadReport, changed_fields, check_reload, place
-from ether.cluster.reload_requests import ReloadRequests
+from ether.cluster.reloading.reload import Reload
+from ether.cluster.reloading.reload_plan import HostedNode, ReloadReport, changed_fields, check_reload, place
+from ether.cluster.reloading.reload_requests import ReloadRequests
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
@@ -483,7 +483,7 @@ def _settled(bind: str, endpoint: str) -> tuple[str, str]:
 
 
 def _load(file: str) -> ClusterSpec:
-    from ether.cluster.file_loader import load
+    from ether.cluster.file.file_loader import load
 
     return load(file)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ether.cluster.agent_starts import AgentStart, StartThreads, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
-from ether.cluster.reload_plan import must_be_another
+from ether.cluster.reloading.reload_plan import must_be_another
 from ether.cluster.start_check import why_not_made
-from ether.node.agent_host import NotStarted
+from ether.node.agents.agent_host import NotStarted
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
-    from ether.node.agent_scaling import ScaledAgents
+    from ether.node.agents.agent_scaling import ScaledAgents
     from ether.runtime import Runtime
 
 __all__ = ["HostedAgents"]

@@ -21,8 +21,8 @@ from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, 
 from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
-from ether.node.agent_host import NotStarted
-from ether.node.agent_scaling import ScaledAgents
+from ether.node.agents.agent_host import NotStarted
+from ether.node.agents.agent_scaling import ScaledAgents
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime

@@ -33,22 +33,22 @@ import os
 import time
 from typing import Final
 
-from ether.node.agent_host import AgentHost
-from ether.node.agent_scaling import AgentScaling
-from ether.node.agent_timers import AgentTimers
-from ether.node.artifact_fetcher import ArtifactFetcher
-from ether.node.artifact_server import ArtifactServer
+from ether.node.agents.agent_host import AgentHost
+from ether.node.agents.agent_scaling import AgentScaling
+from ether.node.agents.agent_timers import AgentTimers
+from ether.node.agents.event_loop_watch import EventLoopWatch
+from ether.node.agents.hanging_handlers import HangingHandlers
+from ether.node.agents.supervision import AgentSupervision
+from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
+from ether.node.artifacts.artifact_server import ArtifactServer
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
-from ether.node.event_loop_watch import EventLoopWatch
-from ether.node.hanging_handlers import HangingHandlers
 from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.subscriptions import Subscriptions
-from ether.node.supervision import AgentSupervision
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import Cell

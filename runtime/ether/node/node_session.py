@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ether.node.agent_host import AgentHost
-from ether.node.artifact_fetcher import ArtifactFetcher
+from ether.node.agents.agent_host import AgentHost
+from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ether.node.artifact_server import ArtifactServer
+from ether.node.artifacts.artifact_server import ArtifactServer
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState

@@ -15,7 +15,7 @@ import pytest
 
 from ether import Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime
 from ether.cluster import MetricsSpec, ObserverSpec, metrics_endpoint
-from ether.cluster.file_loader import load
+from ether.cluster.file.file_loader import load
 from ether.cluster.metrics_endpoint import MetricsEndpoint
 from ether.observers import CONTENT_TYPE, Metrics
 from ether_broker.errors import AddressInUse

@@ -10,7 +10,7 @@ import pytest
 
 from ether import Runtime
 from ether.cluster import Cluster
-from ether.cluster.file_loader import load
+from ether.cluster.file.file_loader import load
 from ether_broker.errors import (
     AuthenticationFailed,
     BrokerUnavailable,

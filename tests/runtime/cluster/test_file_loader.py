@@ -11,7 +11,7 @@ import yaml
 
 from ether import InvalidEndpoint, InvalidSpec, Limits, Scale, Timing
 from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
-from ether.cluster.file_loader import json_schema, load, of_agents
+from ether.cluster.file.file_loader import json_schema, load, of_agents
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.journal.location import default_journal

@@ -17,7 +17,7 @@ import pytest
 
 from ether import Handle, Limits, Runtime, Scale, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
-from ether.cluster.reload_plan import place
+from ether.cluster.reloading.reload_plan import place
 from ether.observers import Probe
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
@@ -922,7 +922,7 @@ def test_a_node_that_does_not_start_with_what_has_changed_is_started_as_it_was(t
 
 
 def test_a_node_that_hangs_is_restarted_all_the_same_if_its_process_is_to_be_another(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("ether.cluster.reload._GRACE", 0.0)
+    monkeypatch.setattr("ether.cluster.reloading.reload._GRACE", 0.0)
     with world(tmp_path, node("n1", KEEP), drain=0.1, start_timeout=3.0) as it:
         pid = it.pids()["n1"]
         it.cluster.signal("n1", signal.SIGSTOP)

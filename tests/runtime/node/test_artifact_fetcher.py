@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ether.node import artifact_fetcher
-from ether.node.artifact_fetcher import ArtifactFetcher
+from ether.node.artifacts import artifact_fetcher
+from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
+from ether.node.artifacts.transfer_places import LOOK, TransferPlaces
 from ether.node.connection.session_state import SessionState
-from ether.node.transfer_places import LOOK, TransferPlaces
 from ether_actors.task.task import RUNNING, Task
 from ether_broker.envelope.artifact import Artifact, ArtifactSource
 from ether_broker.envelope.delegation import Delegation

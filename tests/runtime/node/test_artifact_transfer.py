@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.node.artifact_transfer import WINDOW, ArtifactTransfer
+from ether.node.artifacts.artifact_transfer import WINDOW, ArtifactTransfer
 from ether_broker.errors import ArtifactUnavailable
 from ether_broker.wire.chunk import MOST_CHUNK
 

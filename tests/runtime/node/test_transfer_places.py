@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether.node.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
+from ether.node.artifacts.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
 
 
 class Clock:

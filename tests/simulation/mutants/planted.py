@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import ether.node.agent_timers
+import ether.node.agents.agent_timers
 import ether.node.retried_delegation
-from ether.node.agent_host import AgentHost
-from ether.node.agent_scaling import ScaledAgents
-from ether.node.agent_timers import AgentTimers, _Timer
+from ether.node.agents.agent_host import AgentHost
+from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.agents.agent_timers import AgentTimers, _Timer
 from ether.node.node import Node
 from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
@@ -498,7 +498,9 @@ PLANTED: Final = (
     _mutant("retries of what timed out", "retries", (Retry, "_fits", _late_again), 13, "retries"),
     _mutant("timers that overlap", "timers", (_Timer, "look", _overlapping), 1, "timers"),
     _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 33, "timers"),
-    _mutant("times that come again", "timers", (ether.node.agent_timers, "_DAY", _at_once_anew), 45, "timers clocks"),
+    _mutant(
+        "times that come again", "timers", (ether.node.agents.agent_timers, "_DAY", _at_once_anew), 45, "timers clocks"
+    ),
     _mutant("timers of ended instances", "timers", (_Timer, "look", _on_after_the_end), 1, "timers"),
     _mutant("delegations of ended agents", "timers", (AgentHost, "is_open", _on_without_its_agent), 14, "timers"),
     _mutant("timers of the first instance only", "timers", (AgentTimers, "start", _never_again), 1, "timers"),

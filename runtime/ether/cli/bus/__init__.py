@@ -1,5 +1,6 @@
 """Commands that run a bus or ask it for something.
 
-May import: `cli.common`, `cluster`, `dead_letter`, `runtime`, `text_io`, the layers below.
+May import: `cli.common`, `cluster`, `cluster.file`, `cluster.reloading`, `dead_letter`, `runtime`, `text_io`, the layers
+below.
 Used by: `cli`.
 """

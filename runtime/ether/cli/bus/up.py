@@ -18,7 +18,7 @@ from ether.cli.common.listening import is_listening, others
 from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cluster.cluster_spec import DRAIN, ClusterSpec, agent_specs
-from ether.cluster.file_schema import ClusterSection
+from ether.cluster.file.file_schema import ClusterSection
 from ether_broker.errors import AddressInUse, BrokerUnavailable, UsageError
 from ether_broker.transport.endpoint import default_endpoint
 
@@ -67,7 +67,7 @@ def up(
             "name (`ether up --name NAME …`, and --name NAME to the commands that ask it)."
         )
     from ether.cluster.cluster import up as run
-    from ether.cluster.file_loader import load
+    from ether.cluster.file.file_loader import load
 
     read = partial(load, overrides=overrides)
     raise typer.Exit(run(spec, on_event=out.note, on_up=lambda url: _print_url(out, url), file=file, read=read))
@@ -98,8 +98,8 @@ def reload(
     Waits until that is done, and prints what was started, restarted, stopped and left unchanged. A file that is not valid, or
     that changes more than `nodes`, is refused as a whole. Exit code 1: something did not start.
     """
-    from ether.cluster.file_loader import load
-    from ether.cluster.reload_requests import request_reload
+    from ether.cluster.file.file_loader import load
+    from ether.cluster.reloading.reload_requests import request_reload
 
     if file is not None:
         name = load(file, {"cluster.name": name}).name
@@ -164,7 +164,7 @@ def _spec(what: Sequence[str], nodes: int | None, overrides: Mapping[str, Any]) 
         UsageError: a file and agents, or two files; or a file and `--nodes`.
         InvalidSpec, InvalidEndpoint: the file, a variable or an option says what cannot be.
     """
-    from ether.cluster.file_loader import load, of_agents
+    from ether.cluster.file.file_loader import load, of_agents
 
     files = [word for word in what if ":" not in word or Path(word).suffix in {".yaml", ".yml"}]
     if not files:

@@ -1,5 +1,5 @@
 """Commands about the installation: `ether doctor`, `ether keys`, `ether schema` and `ether version`.
 
-May import: `cli.common`, `cluster`, `version`, the layers below.
+May import: `cli.common`, `cluster.file`, `version`, the layers below.
 Used by: `cli`.
 """

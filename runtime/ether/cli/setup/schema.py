@@ -28,7 +28,7 @@ def schema(
     out: Output,
 ) -> None:
     """List the JSON Schemas of the envelopes, the views and the cluster file; print one, or write them to a folder."""
-    from ether.cluster.file_loader import json_schema
+    from ether.cluster.file.file_loader import json_schema
     from ether_broker.wire.json_schema import file_name, schemas, write_schemas
 
     known = {**schemas(), _CLUSTER: json_schema()}

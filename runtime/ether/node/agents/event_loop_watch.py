@@ -9,7 +9,7 @@ import logging
 from pathlib import PurePath
 from typing import Final
 
-from ether.node.agent_host import AgentHost
+from ether.node.agents.agent_host import AgentHost
 from ether_actors.execution.resources import Resources
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.ids import to_text

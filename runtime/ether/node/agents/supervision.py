@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.node.agent_host import AgentHost, NotStarted
+from ether.node.agents.agent_host import AgentHost, NotStarted
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ether.node.agent_host import AgentHost
+from ether.node.agents.agent_host import AgentHost
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_broker import errors

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Final
 
-from ether.node.agent_host import AgentHost, NotStarted
+from ether.node.agents.agent_host import AgentHost, NotStarted
+from ether.node.agents.supervision import AgentSupervision
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.supervision import AgentSupervision
 from ether_actors.agent.scale import Scale, ScalePolicy
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources

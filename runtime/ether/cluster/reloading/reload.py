@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.metrics_endpoint import MetricsSpec
-from ether.cluster.reload_plan import (
+from ether.cluster.reloading.reload_plan import (
     HostedNode,
     ReloadReport,
     agents_by_name,

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from ether.cluster.reload_plan import ReloadReport
+from ether.cluster.reloading.reload_plan import ReloadReport
 from ether.process.start_failure import error_of_code
 from ether_broker.errors import BrokerUnavailable, EtherError, Forbidden
 from ether_broker.transport.endpoint import default_endpoint

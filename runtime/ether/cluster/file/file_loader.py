@@ -29,9 +29,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from ether.cluster.cluster_spec import ClusterSpec, NodeSpec, ObserverSpec, journal_of
-from ether.cluster.file_schema import START, AccessSection, ClusterFile
+from ether.cluster.file.file_schema import START, AccessSection, ClusterFile
+from ether.cluster.file.yaml_document import Place, YamlDocument
 from ether.cluster.metrics_endpoint import MetricsSpec
-from ether.cluster.yaml_document import Place, YamlDocument
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.mailbox_limits import Limits
 from ether_broker.name_hint import nearest

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
-from ether.node.artifact_transfer import WINDOW, ArtifactTransfer
+from ether.node.artifacts.artifact_transfer import WINDOW, ArtifactTransfer
+from ether.node.artifacts.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
 from ether_actors.execution.resources import Resources
 from ether_actors.task.task import RUNNING
 from ether_actors.threads.latch import Latch
