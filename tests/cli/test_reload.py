@@ -358,6 +358,20 @@ def test_another_users_request_is_not_taken_and_another_users_cluster_is_not_ask
     assert asked == []
 
 
+def test_a_thread_that_ends_before_it_is_woken_is_no_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) as requests:
+        requests.serve()
+        post = requests.post
+
+        def late() -> None:
+            with socket.socket(socket.AF_UNIX) as asking:
+                asking.connect(_address(name))  # which wakes it too
+                requests._thread.join(10.0)
+            post()
+
+        monkeypatch.setattr(requests, "post", late)
+
+
 def test_a_second_cluster_of_a_name_is_told_that_it_is_not_the_one_that_is_asked(name: str) -> None:
     events: list[str] = []
     with (

@@ -265,8 +265,8 @@ class StateKeeper:
         Raises:
             ValueError: the model has not all of the fields.
         """
-        dropped = _dropped(state, state.model_dump(by_alias=False, warnings="none"), found)
-        if dropped is not None:
+        dumped = _unpack(pack(state.model_dump(by_alias=False, warnings="none"), where="state", bounded=True))
+        if dumped != found and (dropped := _dropped(state, dumped, found)) is not None:
             raise ValueError(f"the model has no field {dropped!r}")
 
     def _set(self, state: BaseModel) -> None:
@@ -333,21 +333,28 @@ def _has_nan(value: Any) -> bool:
 
 
 def _dropped(value: Any, dumped: Any, found: Any, where: str = "") -> str | None:
-    """The first field of a saved state that the model made of it does not save again, after those that it is in; or None.
+    """The first field of a saved state that the model made of it has not, after those that it is in; None if there is none.
 
-    Keys of a plain dict are no fields: a validator may leave some out.
+    What a plain dict has not any more is no field: a validator may leave some out.
     """
-    if getattr(value, "__pydantic_root_model__", False):
+    while getattr(value, "__pydantic_root_model__", False):
         value = value.root
     below: Iterable[tuple[Any, Any, Any, Any]] = ()
     if isinstance(found, dict) and isinstance(dumped, dict):
-        if isinstance(value, Mapping):
-            if len(value) == len(dumped) == len(found):
-                below = zip(value.values(), dumped.values(), found.values(), found, strict=True)
-        elif missing := found.keys() - dumped.keys():
-            return f"{where}{min(map(str, missing))}"
+        if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
+            known = (
+                type(value).model_fields
+                if isinstance(value, BaseModel)
+                else [one.name for one in dataclasses.fields(value)]
+            )
+            if missing := found.keys() - dumped.keys() - set(known):
+                return f"{where}{min(map(str, missing))}"
+            values = {name: getattr(value, name, None) for name in known}
+        elif isinstance(value, Mapping) and len(value) == len(dumped):
+            values = dict(zip(dumped, value.values(), strict=True))  # by the keys that were saved
         else:
-            below = ((getattr(value, str(name), None), dumped[name], found[name], name) for name in found)
+            values = {}
+        below = ((values.get(name), dumped[name], found[name], name) for name in found if name in dumped)
     elif isinstance(found, list) and isinstance(value, list | tuple) and len(value) == len(dumped) == len(found):
         below = zip(value, dumped, found, range(len(found)), strict=True)
     for one, one_dumped, one_found, at in below:

@@ -165,6 +165,8 @@ class HostedAgents:
             failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
         self._starts += [*starts, *successors]
         self._settle()
+        absent = failed.keys() - host.agent_names - {name for start in self._starts for name in start.wished.names}
+        failed.update({name: f"{failed[name]} It is not running." for name in absent if specs[name].scale is None})
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(again - changed.keys()),

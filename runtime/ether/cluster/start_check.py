@@ -6,8 +6,10 @@ import inspect
 import threading
 
 from ether.cluster.cluster_spec import AgentSpec
+from ether_actors.agent.agent import Agent
+from ether_actors.agent.scale import check_scalable
 from ether_actors.restarts.runner import resolve
-from ether_broker.errors import InvalidSpec
+from ether_broker.errors import InvalidSpec, UsageError
 from ether_broker.name_hint import nearest
 
 __all__ = ["why_not_made"]
@@ -34,6 +36,11 @@ def _look(agent: AgentSpec) -> list[str]:
         return [str(error)]
     except BaseException as error:  # noqa: BLE001  of the module
         return [f"{agent.start} cannot be imported: {type(error).__name__}: {error}"]
+    if agent.scale is not None and isinstance(make, type) and issubclass(make, Agent):
+        try:
+            check_scalable(make)
+        except UsageError as error:
+            return [str(error)]
     try:
         signature = inspect.signature(make)
     except (TypeError, ValueError):

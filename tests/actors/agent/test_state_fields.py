@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, create_model, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    computed_field,
+    create_model,
+    field_validator,
+    model_serializer,
+)
 
 from ether_actors.agent.agent_state import StateKeeper
 
@@ -27,6 +37,39 @@ class Counted(Item):
     @computed_field
     def length(self) -> int:
         return len(self.name)
+
+
+class Priced(BaseModel):
+    price: int
+
+
+class Sorted(BaseModel):
+    items: dict[str, Item | Priced] = {}
+
+    @field_validator("items")
+    @classmethod
+    def in_order(cls, items: dict[str, Any]) -> dict[str, Any]:
+        return dict(sorted(items.items()))
+
+
+class Sparse(BaseModel):
+    name: str | None = None
+    price: int | None = None
+
+    @model_serializer(mode="wrap")
+    def without_none(self, handler: Any) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value is not None}
+
+
+class ById(RootModel[dict[UUID, int]]):
+    pass
+
+
+class Nested(RootModel[ById]):
+    pass
+
+
+ONE: Final = "00000000-0000-0000-0000-000000000001"
 
 
 class Pruned(BaseModel):
@@ -57,10 +100,15 @@ class Items(RootModel[list[Item]]):
         (Counted, {"name": "a", "length": 1}, None),
         (Counted, {"name": "a", "length": 1, "size": 1}, "part.size"),
         (Pruned, {"known": {"a": 0, "b": 1}}, None),
+        (Sorted, {"items": {"z": {"price": 1}, "a": {"name": "b"}}}, None),
+        (Sorted, {"items": {"z": {"name": "a"}, "a": {"name": "b"}}, "more": 1}, "part.more"),
+        (Sparse, {"name": "a", "price": None}, None),
+        (Sparse, {"name": "a", "size": 1}, "part.size"),
+        (Nested, {ONE: 1}, None),
+        (dict[UUID, Item], {ONE: {"price": 1}}, f"part.{ONE}.price"),
         (Place, {"row": 1, "column": 2}, "part.column"),
         (list[Item], [{"name": "a"}, {"price": 1}], "part.1.price"),
         (tuple[int, Item], [1, {"price": 1}], "part.1.price"),
-        (set[int], [1, 2, 2], None),
         (Items, [{"name": "a"}, {"price": 1}], "part.1.price"),
         (dict[str, Item], {"x": {"price": 1}}, "part.x.price"),
         (dict[int, Item], {1: {"name": "a"}}, None),

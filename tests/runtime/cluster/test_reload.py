@@ -839,12 +839,13 @@ def test_agents_that_change_start_side_by_side(tmp_path: Path):
     assert reports[0].restarted == dict.fromkeys(("n1/crew", "n1/crew-2", "n1/crew-3"), "kwargs")
 
 
-def test_new_agents_that_hang_have_one_patience_and_all_else_is_done(tmp_path: Path):
+def test_new_agents_that_hang_have_one_patience_and_until_they_are_there_nothing_is_stopped(tmp_path: Path):
     with world(tmp_path, node("n1", AgentSpec(PLAIN, "gone")), start_timeout=6.0) as it:
         (tmp_path / "hold-first").touch()
         hung = [held_crew(it, name, "first") for name in ("h1", "h2", "h3")]
         nodes = node("n1", *hung, AgentSpec(PLAIN, "good"))
         report = it.reload(nodes)
+        assert it.agents() == {"good": "n1", "gone": "n1"}
         again = it.reload(nodes)
         assert it.agents() == {"good": "n1"}
         (tmp_path / "hold-first").unlink()
@@ -853,8 +854,10 @@ def test_new_agents_that_hang_have_one_patience_and_all_else_is_done(tmp_path: P
         last = it.reload(nodes)
 
     assert report == ReloadReport(
-        started=("n1/good",), stopped=("n1/gone",), unchanged=("n1",),
-        failed=dict.fromkeys(("n1/h1", "n1/h2", "n1/h3"), "It has not started after 6 s, and goes on starting."),
+        started=("n1/good",), unchanged=("n1", "n1/gone"),
+        failed=dict.fromkeys(
+            ("n1/h1", "n1/h2", "n1/h3"), "It has not started after 6 s, and goes on starting. Nothing was stopped."
+        ),
     )  # fmt: skip
     assert again.failed == dict.fromkeys(report.failed, "It has not started yet, and goes on starting.")
     assert last == ReloadReport(unchanged=("n1", "n1/h1", "n1/h2", "n1/h3", "n1/good"))
@@ -975,6 +978,43 @@ def test_an_agent_whose_successor_cannot_be_made_stays_as_it_was(tmp_path: Path,
         assert it.ask("keeper")["word"] == "first"
         assert it.reload(node("n1", replace(good, args=("second",)))).restarted == {"n1/keeper": "args"}
         assert it.ask("keeper")["word"] == "second"
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_nothing_is_stopped_if_what_is_new_does_not_start(tmp_path: Path, *, is_elsewhere: bool):
+    bad = AgentSpec("tests.runtime.reloaded:Keper")
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN))) as it:
+        before = it.pids()
+        nodes = [node("n1"), node("n3", bad)] if is_elsewhere else [node("n1", bad)]
+        report = it.reload(*nodes)
+        assert list(report.failed) == ["n3/keper" if is_elsewhere else "n1/keper"]
+        assert all(why.endswith("Nothing was stopped.") for why in report.failed.values())
+        assert report.stopped == ()
+        assert report.unchanged == ("n1", "n2", "n1/keeper", "n2/plain")
+        assert before.items() <= it.pids().items()
+        assert it.ask("keeper")["word"] == "first"
+        again = it.reload(*(replace(one, agents=(AgentSpec(SLEEPER),) if one.agents else ()) for one in nodes))
+        assert again.failed == {}
+        assert {"n1/keeper", "n2", "n2/plain"} <= set(again.stopped)
+
+
+def test_a_node_that_must_be_another_keeps_what_goes_if_what_is_new_does_not_start(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP, AgentSpec(CREW, scale=Scale(max=2))), node("n2", AgentSpec(PLAIN))) as it:
+        moves = node("n1", AgentSpec(PLAIN, "plain"), threads=7)
+        report = it.reload(moves, node("n3", AgentSpec("tests.runtime.reloaded:Nobody")))
+        assert list(report.failed) == ["n3/nobody"]
+        assert report.restarted == {"n1": "threads"}
+        assert it.agents() == {"keeper": "n1", "crew": "n1", "plain": "n2"}
+        assert {"n2", "n1/keeper", "n1/crew", "n2/plain"} <= set(it.reload(moves).stopped)
+        assert it.agents() == {"plain": "n1"}
+
+
+def test_an_agent_that_cannot_scale_is_not_stopped_for_that(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        report = it.reload(node("n1", replace(KEEP, scale=Scale(max=3))))
+        assert "Keeper cannot scale: it has a state" in report.failed["n1/keeper"]
+        assert "It stays as it was." in report.failed["n1/keeper"]
+        assert it.ask("keeper")["word"] == "first"
 
 
 def test_instances_whose_successors_cannot_be_made_stay_as_they_were(tmp_path: Path):

@@ -1,7 +1,7 @@
 """A reload: the steps that turn a running cluster into what its changed specification says.
 
     1. new nodes, and new and changed agents of nodes that go on, all side by side
-    2. agents and nodes that are gone, side by side; but not what is to move to a node that failed
+    2. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
     3. nodes whose process is to be another, one after the other; then new ones that take over a metrics address
     4. agents that have moved to another node, as their names are free now
 
@@ -65,6 +65,8 @@ class Reload:
             for node, one in wanted.items()
         }
         """{node: names that agents of other nodes have before}."""
+        self._is_held = False
+        """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
         self._again: set[str] = set()
         self._failed: dict[str, str] = {}
@@ -85,14 +87,16 @@ class Reload:
         for node in first:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
         self._side_by_side([*((self._wait_up, node) for node in first), *((self._bring, node) for node in stay)])
+        self._hold()
         self._side_by_side([(self._clear, node) for node in before])
-        self._side_by_side([(self._end, node) for node in go if not self._staying(node)])
+        self._side_by_side([(self._end, node) for node in go if not self._is_held])
         for node in self._in_order():
             self._restart(node)
         for node in late:
-            self._add(node, wanted[node])
+            self._add(node, self._final(node))
         self._side_by_side([(self._wait_up, node) for node in late])
-        self._side_by_side([(self._complete, node) for node in (*first, *stay) if self._moved[node]])
+        if not self._is_held:
+            self._side_by_side([(self._complete, node) for node in (*first, *stay) if self._moved[node]])
         return self._report(come, stay, go)
 
     @staticmethod
@@ -116,14 +120,38 @@ class Reload:
             left.remove(ordered[-1])
         return ordered
 
-    def _staying(self, node: str) -> list[str]:
-        """The agents of a node that are to move to one that failed: they stay where they are."""
-        return [
-            name
-            for name in agents_by_name(self._before[node])
-            for to in self._failed
-            if name in self._moved.get(to, ())
-        ]
+    def _hold(self) -> None:
+        """Have what is to go stay if anything that is new did not start, as it may be the same under another name."""
+        known = {
+            *self._before,
+            *(f"{node}/{name}" for node, one in self._before.items() for name in agents_by_name(one)),
+        }
+        missing = [name for name in self._failed if name not in known or self._moved.get(name)]
+        self._is_held = bool(missing)
+        if any(self._going(node) for node in self._before):
+            self._failed.update({name: f"{self._failed[name]} Nothing was stopped." for name in missing})
+
+    def _going(self, node: str) -> list[str]:
+        """The agents of a node that are to go, or to another node."""
+        wanted = agents_by_name(self._wanted.get(node))
+        return [name for name in agents_by_name(self._before[node]) if name not in wanted]
+
+    def _final(self, node: str) -> HostedNode:
+        """What a node is to have in the end."""
+        wanted = self._wanted[node]
+        if not self._is_held:
+            return wanted
+        before = self._before.get(node)
+        return HostedNode.of(wanted.spec, [*self._first(node), *([] if before is None else self._left(before, wanted))])
+
+    @staticmethod
+    def _left(before: HostedNode, wanted: HostedNode) -> list[NamedAgents]:
+        """The agents that a node has and is not to have.
+
+        Not so what is left of an agent that scales and has other names now: it would start more of the old specification.
+        """
+        left = zip(before.agents, without(before.agents, agents_by_name(wanted)), strict=True)
+        return [kind for old, kind in left if kind.agent.scale is None or kind == old]
 
     def _side_by_side(self, steps: Iterable[tuple[Callable[[str], None], str]]) -> None:
         steps = list(steps)
@@ -159,23 +187,13 @@ class Reload:
         self._note(node, facts)
 
     def _bring(self, node: str) -> None:
-        """Start what is new, and what has changed anew; who is to go stays.
-
-        Not so what is left of an agent that scales and has other names now: it would start more of the old specification.
-        """
-        before = self._before[node].agents
-        left = zip(before, without(before, agents_by_name(self._wanted[node])), strict=True)
-        kept = [kind for old, kind in left if kind.agent.scale is None or kind == old]
-        self._tell(node, [*self._first(node), *kept])
+        """Start what is new, and what has changed anew; who is to go stays."""
+        self._tell(node, [*self._first(node), *self._left(self._before[node], self._wanted[node])])
 
     def _clear(self, node: str) -> None:
         """Stop what is to go."""
-        if node in self._failed:
-            return
-        wanted = agents_by_name(self._wanted.get(node))
-        staying = self._staying(node)
-        going = [name for name in agents_by_name(self._before[node]) if name not in wanted and name not in staying]
-        self._tell(node, without(self._hosted[node].agents, going))
+        if node not in self._failed and not self._is_held:
+            self._tell(node, without(self._hosted[node].agents, self._going(node)))
 
     def _end(self, node: str, *, at_once: bool = False) -> None:
         self._processes.remove(node, at_once=at_once)
@@ -194,7 +212,7 @@ class Reload:
                 hangs = True
             self._end(node, at_once=hangs)
             try:
-                self._add(node, self._wanted[node])
+                self._add(node, self._final(node))
                 self._wait_up(node)
             except EtherError:
                 self._add(node, before)
@@ -247,7 +265,7 @@ class Reload:
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
         stopped = [node for node in go if node not in self._hosted]
-        rescaled, unchanged = [], [node for node in stay if node not in failed]
+        rescaled, unchanged = [], [node for node in (*stay, *go) if node in self._hosted and node not in failed]
         for node in dict.fromkeys((*self._wanted, *self._before)):
             if node in failed:  # what it had may have come and gone meanwhile
                 continue

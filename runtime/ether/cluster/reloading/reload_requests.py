@@ -78,10 +78,10 @@ class ReloadRequests:
             self._close()
         else:
             self._thread.join(_LEAVE)  # if a file that it reads does not come, it ends with the process
+        os.close(self._wake)  # not by the thread, which may end before it is woken
 
     def _close(self) -> None:
         self._listener.close()
-        os.close(self._wake)
         os.close(self._woken)
 
     def serve(self) -> None:
@@ -90,7 +90,7 @@ class ReloadRequests:
 
     def post(self) -> None:
         """Ask for a reload of the file that is known; a signal handler may call it. Several at a time are one."""
-        with contextlib.suppress(BlockingIOError):  # full: it wakes up all the same
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # full: it wakes up all the same; or it has ended
             os.write(self._wake, b"\0")
 
     def _serve(self) -> None:
