@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ether import (
     Agent,
@@ -89,6 +90,20 @@ class Scribe(Agent):
         return len(file.read())
 
 
+class Filler(Agent):
+    """Keeps busy what `asyncio.to_thread` shares."""
+
+    filled, go_on = threading.Event(), threading.Event()
+
+    @capability("filler.fill")
+    async def fill(self) -> None:
+        """Fill its threads."""
+        self.go_on.clear()
+        calls = [asyncio.to_thread(self.go_on.wait, 20.0) for _ in range(40)]
+        asyncio.get_running_loop().call_soon(self.filled.set)
+        await asyncio.gather(*calls)
+
+
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds an artifact finds no file, as on another machine; who offers it does."""
@@ -98,10 +113,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
     opened, sealed = artifact_module.open_regular, artifact_module.seal
 
-    def seal(path: str | os.PathLike[str]) -> Any:
+    def seal(path: str | os.PathLike[str], *wanted: Callable[[], bool]) -> Any:
         monkeypatch.setattr(artifact_module, "open_regular", opened)
         try:
-            return sealed(path)
+            return sealed(path, *wanted)
         finally:
             monkeypatch.setattr(artifact_module, "open_regular", absent)
 
@@ -397,13 +412,13 @@ def test_who_waits_for_a_place_has_its_patience_too(bus: Runtime, tmp_path: Path
     artifact = make(bus, tmp_path)
     assert artifact.source is not None
     places: list[TransferPlaces] = [fetcher._places for fetcher in artifact_module.FETCHERS]  # type: ignore[attr-defined]
-    for place in places:
-        assert [place.take(artifact.source.node, 1.0) for _ in range(MOST_OF_NODE)] == [True] * MOST_OF_NODE
+    held = [(each, each.take(artifact.source.node, 1.0)) for each in places for _ in range(MOST_OF_NODE)]
 
     with pytest.raises(ArtifactUnavailable, match=r"2 at a time of one node and 8 in all, and no byte"):
         artifact.read(patience=0.05)
-    for place in places:
-        place.give_back(artifact.source.node)
+    for each, place in held:
+        assert place is not None
+        each.give_back(place)
     assert artifact.read() == CONTENT
 
 
@@ -673,15 +688,75 @@ def test_an_event_loop_does_not_stand_still_while_an_artifact_of_an_answer_is_se
     loops: list[bool] = []
     sealed = artifact_module.seal
 
-    def seal(path: str | os.PathLike[str]) -> Any:
+    def seal(path: str | os.PathLike[str], is_wanted: Callable[[], bool]) -> Any:
         loops.append(asyncio._get_running_loop() is not None)
-        return sealed(path)
+        return sealed(path, is_wanted)
 
     monkeypatch.setattr(artifact_module, "seal", seal)
     (tmp_path / "report").write_bytes(CONTENT)
+    bus.start(Filler)
+    Filler.filled.clear()
+    full = bus.delegate("filler.fill")
+    assert Filler.filled.wait(10.0)
     response = bus.delegate("scribe.name_async", {"path": str(tmp_path / "report")}).result(20.0)
+    Filler.go_on.set()
     assert response.artifacts[0].size == len(CONTENT)
     assert loops == [False]
+    assert full.result(20.0).ok
+
+
+class Counter(BaseModel):
+    count: int = 0
+
+
+class Counting(Agent):
+    """Names a file, and counts how often."""
+
+    state: Counter
+
+    @capability("counting.name")
+    async def name(self, path: str, task: Task) -> Any:
+        self.state.count += 1
+        return task.respond(artifacts=[Artifact(path=path)])
+
+    @capability("counting.count")
+    def count(self) -> int:
+        return self.state.count
+
+
+def test_a_cancellation_ends_the_sealing_and_undoes_nothing(
+    bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    begun, go_on = threading.Event(), threading.Event()
+    wanted: list[bool] = []
+    sealed = Artifact.sealed
+
+    def seal(artifact: Artifact, is_wanted: Callable[[], bool]) -> Artifact:
+        begun.set()
+        assert go_on.wait(20.0)
+        wanted.append(is_wanted())
+        return sealed(artifact, is_wanted)
+
+    monkeypatch.setattr(Artifact, "sealed", seal)
+    (tmp_path / "report").write_bytes(CONTENT)
+    bus.start(Counting)
+    handle = bus.delegate("counting.name", {"path": str(tmp_path / "report")})
+    assert begun.wait(10.0)
+    handle.cancel()
+    assert handle.result(10.0).status == "CANCELLED"
+    count = bus.delegate("counting.count")
+    wait_until(lambda: bool(bus.agents()), what="the node has been told")
+    go_on.set()
+    assert count.result(10.0).data == 1
+    assert wanted == [False]
+
+
+def test_what_is_not_wanted_any_more_is_not_sealed(tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(bytes(3 << 20))
+    looks = iter([True, False])
+    artifact = Artifact(path=str(tmp_path / "report"))
+    assert artifact.sealed(lambda: next(looks)) is artifact
+    assert next(looks, None) is None
 
 
 @pytest.mark.usefixtures("elsewhere")

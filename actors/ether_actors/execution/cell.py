@@ -459,7 +459,7 @@ class Cell:
                 if not services.loop.call(lambda: self._begin(work, handler, value)):
                     value.close()  # the node is closed
                 return False
-            self._complete(work, task, _sealed(context.run(handler.result, value)))
+            self._complete(work, task, _sealed(context.run(handler.result, value), lambda: not task.cancelled))
         except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
             self._fail(work, error)
         return True
@@ -468,8 +468,6 @@ class Cell:
         work.runner = self._services.loop.spawn(self._await(work, handler, coroutine))
 
     async def _await(self, work: Work, handler: Handler | EventHandler, coroutine: Any) -> None:
-        import asyncio
-
         assert work.task is not None
         RUNNING.set(work.task)
         try:
@@ -480,7 +478,7 @@ class Cell:
             else:
                 value = handler.result(await coroutine)
                 if isinstance(value, Response) and any(one.sha256 is None for one in value.artifacts):
-                    value = await asyncio.to_thread(_sealed, value)
+                    value = await _sealed_beside(value, work.task)
                 self._complete(work, work.task, value)
         except BaseException as error:  # noqa: BLE001  an exit would end the event loop, and a cancelled handler must be answered for
             self._fail(work, error)
@@ -614,8 +612,30 @@ def _settle(keeper: StateKeeper, proposed: BroughtState | None, *, is_sent: bool
         keeper.roll_back()
 
 
-def _sealed(value: Any) -> Any:
-    """A result whose artifacts are sealed."""
+def _sealed(value: Any, is_wanted: Callable[[], bool]) -> Any:
+    """A result whose artifacts are sealed, as long as somebody waits for it."""
     if not isinstance(value, Response) or not value.artifacts:
         return value
-    return value.model_copy(update={"artifacts": tuple(artifact.sealed() for artifact in value.artifacts)})
+    return value.model_copy(update={"artifacts": tuple(artifact.sealed(is_wanted) for artifact in value.artifacts)})
+
+
+async def _sealed_beside(value: Response, task: Task) -> Any:
+    """A result whose artifacts are sealed, in a thread of its own: the loop's executor may be full of others' calls.
+
+    A cancellation leaves them as they are: the handler has returned, and its answer is a late one.
+    """
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    is_cancelled = False
+    threads = ThreadPoolExecutor(1, "ether-seal")
+    sealing = asyncio.get_running_loop().run_in_executor(
+        threads, _sealed, value, lambda: not (is_cancelled or task.cancelled)
+    )  # fmt: skip
+    threads.shutdown(wait=False)
+    while not sealing.done():
+        try:
+            await asyncio.shield(sealing)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    return sealing.result()

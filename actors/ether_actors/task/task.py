@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ether_actors.task.handle import Handle
     from ether_broker.envelope.fields import DelegationFields, ResponseFields
 
-__all__ = ["NOT_YOURS", "RUNNING", "Task", "TaskServices"]
+__all__ = ["NOT_YOURS", "RUNNING", "Task", "TaskServices", "running_task"]
 
 PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; those that come faster are folded into the newest."""
@@ -506,6 +506,14 @@ def _checked(timeout: float) -> float:
 
 
 RUNNING: Final[ContextVar[Task]] = ContextVar("RUNNING")
-"""The task whose handler runs; unset elsewhere."""
+"""The task in whose handler something runs, or was begun; unset elsewhere."""
+
+
+def running_task() -> Task | None:
+    """The task whose handler calls this and has not returned; None for what it began and left behind, and elsewhere."""
+    task = RUNNING.get(None)
+    return None if task is None or task._closed else task  # noqa: SLF001  of this module
+
+
 NOT_YOURS: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.TIMEOUT, Status.CANCELLED})
 """What the bus alone answers."""

@@ -21,7 +21,7 @@ from pydantic import Field
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 
-__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "Fetcher", "NodeAbsent", "open_regular", "seal"]
+__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "FetchEnded", "Fetcher", "NodeAbsent", "open_regular", "seal"]
 
 _CHUNK: Final = 1 << 20
 MOST_FETCHED: Final = 4 << 30
@@ -79,6 +79,12 @@ class NodeAbsent(ArtifactUnavailable):
     code = ArtifactUnavailable.code
 
 
+class FetchEnded(ArtifactUnavailable):
+    """The delegation whose handler asks has ended: no other bus is asked either."""
+
+    code = ArtifactUnavailable.code
+
+
 FETCHERS: Final[dict[Fetcher, None]] = {}
 """The open nodes of this process."""
 
@@ -113,14 +119,19 @@ class Artifact(Model):
         digest, found = seal(path)
         return cls(path=os.fspath(path), sha256=digest, size=found.st_size)
 
-    def sealed(self) -> Self:
-        """Itself if it has a digest, else with that of the file; as it is where there is no such file on this machine."""
+    def sealed(self, is_wanted: Callable[[], bool] = lambda: True) -> Self:
+        """Itself if it has a digest, else with that of the file; as it is where there is no such file on this machine.
+
+        Args:
+            is_wanted: asked for each MiB of the file; if it says no, the artifact stays as it is.
+        """
         if self.sha256 is not None:
             return self
         try:
-            return self.of(self.path)
+            digest, found = seal(self.path, is_wanted)
         except (OSError, ValueError):  # such as a URL, or a name that no file can have
             return self
+        return type(self)(path=self.path, sha256=digest, size=found.st_size)
 
     def open(
         self, *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
@@ -278,6 +289,8 @@ class Artifact(Model):
                 if found is None:
                     return None
                 reset()
+                if isinstance(found, FetchEnded):
+                    return found
                 if failure is None or isinstance(failure, NodeAbsent):  # a node of its name may be on another bus too
                     failure = found
             if failure is None:
@@ -347,15 +360,24 @@ class Artifact(Model):
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
 
 
-def seal(path: str | os.PathLike[str]) -> tuple[str, os.stat_result]:
+def seal(path: str | os.PathLike[str], is_wanted: Callable[[], bool] = lambda: True) -> tuple[str, os.stat_result]:
     """The SHA-256 of a file as it is now, in hex, and which file that is.
 
+    Args:
+        path: of the file.
+        is_wanted: asked for each MiB.
+
     Raises:
-        OSError: it cannot be read, is no regular file, or was written meanwhile.
+        OSError: it cannot be read, is no regular file, was written meanwhile, or is wanted no more.
     """
+
+    def check(_data: bytes) -> None:
+        if not is_wanted():
+            raise OSError(f"{os.fspath(path)} is wanted no more")
+
     with open_regular(Path(path)) as file:
         before = os.fstat(file.fileno())
-        digest, size = _digest(file, before.st_size)
+        digest, size = _digest(file, before.st_size, check)
         after = os.fstat(file.fileno())
     if size != before.st_size or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise OSError(f"{os.fspath(path)} was written while it was sealed, or has not the size that the system says")

@@ -13,7 +13,7 @@ from ether.cluster.cluster_spec import NamedAgents
 from ether.node.agents.agent_host import NotStarted
 from ether_broker.errors import EtherError
 
-__all__ = ["AgentStart", "StartThreads", "await_starts", "start_in_order"]
+__all__ = ["AgentStart", "StartThreads", "and_so", "await_starts", "start_in_order", "told"]
 
 logger: logging.Logger = logging.getLogger("ether.node")
 
@@ -123,6 +123,11 @@ def await_starts(
         else:
             logger.warning("%s has not started after %g s: the node is up without it until it has", start.told[0], had)
             failed.update(dict.fromkeys(start.told, f"It has not started after {had:g} s, and goes on starting."))
+
+
+def and_so(why: str, sentence: str) -> str:
+    """A reason, and what follows of it."""
+    return f"{why}{'' if why.endswith(('.', '?', '!')) else '.'} {sentence}"
 
 
 def told(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ether.cluster.agent_starts import AgentStart, StartThreads, await_starts, start_in_order, told
+from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reloading.reload_plan import must_be_another
 from ether.cluster.start_check import why_not_made
@@ -166,7 +166,9 @@ class HostedAgents:
         self._starts += [*starts, *successors]
         self._settle()
         absent = failed.keys() - host.agent_names - {name for start in self._starts for name in start.wished.names}
-        failed.update({name: f"{failed[name]} It is not running." for name in absent if specs[name].scale is None})
+        failed.update(
+            {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
+        )
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(again - changed.keys()),
@@ -187,7 +189,7 @@ class HostedAgents:
             if why is None:
                 yield kind
                 continue
-            failed.update({name: f"{why} It stays as it was." for old in stays for name in _first_names(old)})
+            failed.update({name: and_so(why, "It stays as it was.") for old in stays for name in _first_names(old)})
             kept = {name for old in stays for name in old.names}
             rest = tuple(name for name in kind.names if name not in kept)
             yield from stays

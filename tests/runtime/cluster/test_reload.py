@@ -771,7 +771,10 @@ def test_what_fails_after_the_reload_has_told_that_it_goes_on_is_tried_by_the_ne
         late = it.reload(node("n1", KEEP, once)).failed
         (tmp_path / "hold-first").unlink()
         wait_until(
-            lambda: it.reload(node("n1", KEEP, once)).failed == {"n1/once": "RuntimeError: it is broken"},
+            lambda: (
+                it.reload(node("n1", KEEP, once)).failed
+                == {"n1/once": "RuntimeError: it is broken. It is not running."}
+            ),
             what="it is tried again",
         )
         (tmp_path / "broken").unlink()

@@ -12,7 +12,7 @@ import pytest
 
 from ether.node.artifacts import artifact_fetcher
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
-from ether.node.artifacts.transfer_places import LOOK, TransferPlaces
+from ether.node.artifacts.transfer_places import LOOK, Place, TransferPlaces
 from ether.node.connection.session_state import SessionState
 from ether_actors.task.task import RUNNING, Task
 from ether_broker.envelope.artifact import Artifact, ArtifactSource
@@ -184,7 +184,7 @@ def test_the_patience_begins_again_with_each_byte_that_comes(delay: float) -> No
 
 def test_each_chunk_tells_those_who_wait_that_something_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[None] = []
-    monkeypatch.setattr(TransferPlaces, "moved", lambda _self: moved.append(None))
+    monkeypatch.setattr(TransferPlaces, "moved", lambda _self, _place: moved.append(None))
 
     def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
         for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
@@ -204,12 +204,20 @@ def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body: bytes) -> None:
         fetched(answer)
 
 
-def beside_another(fetcher: ArtifactFetcher) -> TransferPlaces:
-    """Take all places but that of the transfer, and let one from another node wait."""
+def beside_another(fetcher: ArtifactFetcher, link: Link) -> TransferPlaces:
+    """Take all places but that of the transfer, and let one from another node wait, which ends as soon as it is let in."""
     places = fetcher._places
-    for number in range(artifact_fetcher._TRANSFERS - 1):
-        assert places.take(f"n{number}", 0.0)
-    places._waiting.append(("other", SimpleQueue()))
+    if not places._taken["n0"]:
+        for number in range(artifact_fetcher._TRANSFERS - 1):
+            assert places.take(f"n{number}", 1.0)
+    other = Place("other", 0.0)
+    places._waiting.append(other)
+
+    def waits() -> None:
+        if places._taken["other"]:
+            places.give_back(other)
+
+    link.waits = waits
     return places
 
 
@@ -221,15 +229,9 @@ def test_a_transfer_leaves_its_place_to_one_of_another_node_and_goes_on_later(*,
     def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
         rounds.append((link.now, asked))
         if len(rounds) == 1:
-            places = beside_another(fetcher)
+            beside_another(fetcher, link)
             if has_chunk:
                 bring(fetcher, asked[0], bytes(MOST_CHUNK))
-
-            def waits() -> None:
-                if places._taken["other"]:
-                    places.give_back("other")
-
-            link.waits = waits
         else:
             for request_id, length in zip(asked, (3,) if has_chunk else (MOST_CHUNK, 3), strict=True):
                 bring(fetcher, request_id, bytes(length))
@@ -237,28 +239,53 @@ def test_a_transfer_leaves_its_place_to_one_of_another_node_and_goes_on_later(*,
     came, _ = fetched(answer, link, patience=30.0)
 
     assert came == bytes(MOST_CHUNK + 3)
-    held = artifact_fetcher._HELD if has_chunk else artifact_fetcher._HELD_SILENT
-    assert rounds[1][0] == held + LOOK
+    left_at = 2.0 + artifact_fetcher._UNDER_WAY if has_chunk else 8.0
+    assert rounds[1][0] == left_at + LOOK
     assert link.taken_back == rounds[0][1][has_chunk:]
+
+
+def test_what_is_under_way_is_taken_before_a_place_is_left() -> None:
+    rounds: list[tuple[float, list[bytes]]] = []
+    link = Link()
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        rounds.append((link.now, asked))
+        beside_another(fetcher, link)
+        bring(fetcher, asked[0], bytes(MOST_CHUNK))
+        goes_on = link.waits
+
+        def waits() -> None:
+            goes_on()
+            if link.now == 4.0:
+                bring(fetcher, asked[1], b"end")
+
+        link.waits = waits
+
+    assert fetched(answer, link, patience=30.0)[0] == bytes(MOST_CHUNK) + b"end"
+    assert len(rounds) == 1
+    assert link.taken_back == []
 
 
 def test_a_node_that_is_silent_is_so_too_over_several_places() -> None:
     link = Link()
-
-    def answer(fetcher: ArtifactFetcher, _asked: list[bytes]) -> None:
-        places = beside_another(fetcher) if link.now == 0.0 else fetcher._places
-        if not places._waiting:
-            places._waiting.append(("other", SimpleQueue()))
-
-        def waits() -> None:
-            if places._taken["other"]:
-                places.give_back("other")
-
-        link.waits = waits
-
     with pytest.raises(ArtifactUnavailable, match="came for 20 s"):
-        fetched(answer, link, patience=20.0)
+        fetched(lambda fetcher, _asked: beside_another(fetcher, link), link, patience=20.0)
     assert link.now == 20.0 + 2 * LOOK
+
+
+def test_what_a_handler_left_behind_does_not_end_with_its_delegation() -> None:
+    link = Link()
+    task = Task(Delegation(request_id="0" * 32, from_agent="desk", capability="x.y"), "agent", None, None)
+    task.cancel()
+    task.close()
+    context = Context()
+    context.run(RUNNING.set, task)
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
+            bring(fetcher, request_id, bytes(length))
+
+    assert context.run(fetched, answer, link)[0] == bytes(MOST_CHUNK + 3)
 
 
 def test_a_transfer_ends_with_the_delegation_whose_handler_asks() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from ether.cluster.agent_starts import and_so
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.reloading.reload_plan import (
@@ -129,7 +130,7 @@ class Reload:
         missing = [name for name in self._failed if name not in known or self._moved.get(name)]
         self._is_held = bool(missing)
         if any(self._going(node) for node in self._before):
-            self._failed.update({name: f"{self._failed[name]} Nothing was stopped." for name in missing})
+            self._failed.update({name: and_so(self._failed[name], "Nothing was stopped.") for name in missing})
 
     def _going(self, node: str) -> list[str]:
         """The agents of a node that are to go, or to another node."""

@@ -9,18 +9,19 @@ Reading is repeatable: in a new session, and when the node is away for a moment,
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
 from ether.node.artifacts.artifact_transfer import WINDOW, ArtifactTransfer
-from ether.node.artifacts.transfer_places import LOOK, MOST_OF_NODE, TransferPlaces
+from ether.node.artifacts.transfer_places import LOOK, MOST_OF_NODE, Place, TransferPlaces
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
-from ether_actors.task.task import RUNNING
+from ether_actors.task.task import running_task
 from ether_actors.threads.latch import Latch
 from ether_broker.encoding.bounded import CONTROL, read_map
-from ether_broker.envelope.artifact import Artifact, NodeAbsent
+from ether_broker.envelope.artifact import Artifact, FetchEnded, NodeAbsent
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -41,9 +42,8 @@ __all__ = ["ArtifactFetcher"]
 
 _TRANSFERS: Final = MOST_OPEN // WINDOW
 """Transfers of a node at a time; further ones wait."""
-_HELD: Final = 2.0
-_HELD_SILENT: Final = 8.0
-"""Seconds after which a transfer leaves its place to one from another node, if a chunk came, or none; and takes the next."""
+_UNDER_WAY: Final = 8.0
+"""Seconds that chunks which are under way have when their transfer leaves its place."""
 _PAUSE: Final = 0.1
 """Seconds until what the broker could not pass on is asked again."""
 _MOST_SAID: Final = 1_000
@@ -77,8 +77,8 @@ class ArtifactFetcher:
 
         Raises:
             ArtifactMismatch: its node has another file by now.
-            ArtifactUnavailable: its node does not give its bytes, nothing came for `patience` seconds, or the delegation whose
-                handler asks has ended.
+            ArtifactUnavailable: its node does not give its bytes, or nothing came for `patience` seconds.
+            FetchEnded: the delegation whose handler asks was cancelled.
             NodeAbsent: its node is not on the bus, or the broker is silent, before anything came.
             Closed: the runtime was closed meanwhile.
         """
@@ -87,70 +87,82 @@ class ArtifactFetcher:
             raise NodeAbsent(
                 f"The broker at {self._sender.link.endpoint} is silent, so that {artifact.path} is not fetched."
             )
-        task = RUNNING.get(None)
+        task = running_task()
 
         def check() -> None:
-            if task is not None and task.is_over:
-                raise ArtifactUnavailable(f"The delegation for which {artifact.path} was fetched has ended.")
+            if task is not None and task.cancelled:
+                raise FetchEnded(f"The delegation for which {artifact.path} was fetched has ended.")
 
         transfer = ArtifactTransfer(artifact.path, artifact.size or 0)
+        had_one = False
         while not transfer.is_done:
-            if not self._places.take(artifact.source.node, patience, check):
+            place = self._places.take(artifact.source.node, patience, check, had_one=had_one)
+            if place is None:
                 raise ArtifactUnavailable(
                     f"Other artifacts are fetched, {MOST_OF_NODE} at a time of one node and {_TRANSFERS} in all, and no byte "
                     f"of them came for {patience:g} s, so that {artifact.path} is not fetched."
                 )
+            had_one = True
             try:
-                self._fetch(transfer, artifact, write, patience, check)
+                self._fetch(transfer, place, artifact, write, patience, check)
             finally:
                 for request_id in self._forget(transfer):
                     if not self._is_closed:
                         self._sender.send_now(pack_envelope(Kind.FETCH, request_id=request_id))
-                self._places.give_back(artifact.source.node)
+                self._places.give_back(place)
 
-    def _fetch(
-        self, transfer: ArtifactTransfer, artifact: Artifact, write: Callable[[bytes], object], patience: float,
-        check: Callable[[], None],
+    def _fetch(  # noqa: PLR0917  made for one call
+        self, transfer: ArtifactTransfer, place: Place, artifact: Artifact, write: Callable[[bytes], object],
+        patience: float, check: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Take chunks to the last, or until another transfer is to have the place."""
-        assert artifact.source is not None
+        """Take chunks to the last, or until the place is to be left: then those that are under way, if any came at all."""
         answers: _Answers = SimpleQueue()
-        began = moved = self._resources.monotonic()
-        held = _HELD_SILENT
+        moved = self._resources.monotonic()
+        limit = inf
         while not transfer.is_done:
-            while (wanted := transfer.wanted()) is not None:
-                self._ask(transfer, answers, ChunkRequest(artifact=artifact, offset=wanted[0], length=wanted[1]))
-            self._sender.flush()
-            check()
             now = self._resources.monotonic()
+            if limit == inf and self._places.is_to_leave(place):
+                limit = now if place.is_silent else now + _UNDER_WAY
+            if limit == inf:
+                while (wanted := transfer.wanted()) is not None:
+                    self._ask(transfer, answers, ChunkRequest(artifact=artifact, offset=wanted[0], length=wanted[1]))
+                self._sender.flush()
             silent = transfer.silent + now - moved
+            if now >= limit or not transfer.asked:
+                transfer.silent = silent
+                return
+            check()
             if silent >= patience:
                 raise ArtifactUnavailable(
                     f"No byte of {artifact.path} came for {patience:g} s; {transfer.written:,} of {artifact.size:,} had come."
                 )
-            if now - began >= held and self._places.is_wanted_beside(artifact.source.node):
-                transfer.silent = silent
-                return
             try:
                 envelope = self._resources.take(answers, min(LOOK, patience - silent))
             except Empty:
                 continue
-            if envelope is None:
-                self._forget(transfer)
-                continue
-            header = read_header(envelope)
-            if header.request_id not in transfer.asked:
-                continue  # of the session before
-            self._waiting.pop(header.request_id, None)
-            if header.kind == Kind.CHUNK and header.status == Status.COMPLETED.code:
-                for data in transfer.took(header.request_id, envelope[header.body :]):
-                    write(data)
-                moved, transfer.silent, held = self._resources.monotonic(), 0.0, _HELD
-                self._places.moved()
-            else:
-                transfer.refused(header.request_id)
-                _check_refusal(header, envelope, artifact, has_begun=transfer.has_begun)
-                self.pause(_PAUSE)
+            if self._take(transfer, envelope, artifact, write):
+                moved, transfer.silent = self._resources.monotonic(), 0.0
+                self._places.moved(place)
+
+    def _take(
+        self, transfer: ArtifactTransfer, envelope: bytes | None, artifact: Artifact, write: Callable[[bytes], object]
+    ) -> bool:  # fmt: skip
+        """Take what was answered; whether it is a chunk."""
+        if envelope is None:
+            self._forget(transfer)
+            return False
+        header = read_header(envelope)
+        if header.request_id not in transfer.asked:
+            return False  # of the session before
+        self._waiting.pop(header.request_id, None)
+        if header.kind == Kind.CHUNK and header.status == Status.COMPLETED.code:
+            for data in transfer.took(header.request_id, envelope[header.body :]):
+                write(data)
+            return True
+        transfer.refused(header.request_id)
+        _check_refusal(header, envelope, artifact, has_begun=transfer.has_begun)
+        self.pause(_PAUSE)
+        return False
 
     def _ask(self, transfer: ArtifactTransfer, answers: _Answers, wanted: ChunkRequest) -> None:
         assert wanted.artifact.source is not None
