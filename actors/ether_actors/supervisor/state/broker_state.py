@@ -55,6 +55,8 @@ _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
 _ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
+_UNANSWERED: Final = "it has not answered very much that has ended"
+"""Why a node is cut off that leaves a quarter of the broker's bytes unanswered."""
 
 
 class BrokerState:
@@ -82,6 +84,7 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
+        self.ledger.on_much_held = lambda session: session_table.close(session, _UNANSWERED)
         self.leases: LeaseTable = LeaseTable(self._parent_of)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
