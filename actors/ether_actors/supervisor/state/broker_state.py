@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 
     Identify = Callable[[Address], Identity | None]
 
-__all__ = ["MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
+__all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
+MOST_AHEAD: Final = 2 << 20
+"""Bytes that wait for the journal, after which what has come waits in the queues of its sessions, where each has its turn."""
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -119,6 +121,11 @@ class BrokerState:
     def is_behind(self) -> bool:
         """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
         return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether so much waits for a journal that can be written that nothing is taken in before it has been."""
+        return self.unwritten > MOST_AHEAD and self.journal.trouble is None
 
     @property
     def is_unread(self) -> bool:
