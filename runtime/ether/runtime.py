@@ -27,7 +27,7 @@ from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
-from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
+from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
@@ -237,8 +237,10 @@ class Runtime:
             node = Node(self._name, link, Resources(make_clock(), pool=pool), self._artifact_secret)
             try:
                 node.join(self._join_timeout)
-            except BaseException:
+            except BaseException as error:
                 link.close(0.0)
+                if isinstance(error, BrokerUnavailable):
+                    _check_not_elsewhere(url)
                 raise
         except BaseException:
             self._stop_broker()
@@ -898,6 +900,17 @@ def _address(url: str, credentials: Credentials | None) -> str:
 
     known = () if credentials is None else [fingerprint(key) for key in credentials.server_keys()]
     return located(url, known=known).url
+
+
+def _check_not_elsewhere(url: str) -> None:
+    """Raise BrokerUnavailable if the cluster that has this address by its name runs at another."""
+    from ether_broker.discovery.own_clusters import told_elsewhere
+
+    if (elsewhere := told_elsewhere(url)) is not None:
+        name = url.rpartition("/")[2].removesuffix(".sock")
+        raise BrokerUnavailable(
+            f"No broker answers at {url}: the cluster {name!r} runs at {elsewhere}: connect to that."
+        ) from None
 
 
 def _default_name(credentials: Credentials | None) -> str:
