@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
-from ether.node.agents.agent_host import NotStarted
+from ether.node.agents.agent_host import NotStarted, warn_of_own_states
 from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
@@ -407,6 +407,7 @@ class Runtime:
                 is_named = name is not None and count == 1
                 names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
                 cells = node.agent_host.start_agents(names, make, cls)
+                warn_of_own_states(cells, base)
             else:
                 if cls is not None:
                     check_scalable(cls)
