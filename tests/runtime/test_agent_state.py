@@ -725,6 +725,30 @@ def test_it_survives_the_nodes_process_and_the_brokers_and_goes_to_another_node(
         assert add(bus, 0).data == 3
 
 
+class Counting(Agent):
+    """Its first run ends with the process, after it has changed the state."""
+
+    state: Totals
+
+    @capability("counting.add", idempotent=True)
+    def add(self, n: int, once: str) -> int:
+        self.state.total += n
+        if not Path(once).exists():
+            Path(once).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.state.total
+
+
+def test_a_run_that_ends_with_its_process_has_changed_nothing_and_what_runs_again_counts_once(tmp_path: Path) -> None:
+    node = NodeSpec("n1", (AgentSpec("tests.runtime.test_agent_state:Counting"),))
+    with Cluster([node]) as cluster, Runtime.connect(cluster.url, name="desk") as bus:
+        done = [bus.delegate("counting.add", {"n": 2, "once": str(tmp_path / "a")}).result(PATIENCE) for _ in range(2)]
+
+    assert [response.data for response in done] == [2, 4]
+    assert (tmp_path / "a").exists()
+    assert [response.attempt for response in done] == [2, 1]
+
+
 def test_a_node_gives_it_no_other_name_than_that_of_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_main, "_RELEASED", 0.2)
     url, spec = f"ipc://{tmp_path}/bus.sock", AgentSpec("tests.runtime.test_agent_state:Tally")
