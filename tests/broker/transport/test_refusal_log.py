@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from ether_broker.errors import NoSession
+from ether_broker.errors import NameTaken, NoSession
 from ether_broker.transport.refusal_log import RefusalLog
 
 
@@ -47,6 +47,18 @@ def test_a_peer_that_has_to_say_hello_is_told_of_and_is_no_warning(caplog):
 
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert refusals.by_reason["no_session"] == 1
+
+
+def test_what_is_ordinary_of_a_reason_hides_no_warning_of_it(caplog):
+    refusals = RefusalLog()
+    caplog.set_level("INFO")
+
+    for is_ordinary in (True, True, False, False, True, False, True):
+        refusals.note("", "handshake_failed", "", is_ordinary=is_ordinary)
+    refusals.note("", NameTaken.code, "")
+
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO", "WARNING", "WARNING", "INFO", "INFO"]
+    assert refusals.by_reason == {"handshake_failed": 7, "name_taken": 1}
 
 
 def test_threads_count_together(caplog):
