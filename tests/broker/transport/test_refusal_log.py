@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from logging import DEBUG, WARNING
 
 from ether_broker.errors import NameTaken, NoSession
 from ether_broker.transport.refusal_log import RefusalLog
@@ -51,13 +52,13 @@ def test_a_peer_that_has_to_say_hello_is_told_of_and_is_no_warning(caplog):
 
 def test_what_is_ordinary_of_a_reason_hides_no_warning_of_it(caplog):
     refusals = RefusalLog()
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG")
 
-    for is_ordinary in (True, True, False, False, True, False, True):
-        refusals.note("", "handshake_failed", "", is_ordinary=is_ordinary)
+    for level in (DEBUG, DEBUG, WARNING, WARNING, DEBUG, WARNING, DEBUG):
+        refusals.note("", "handshake_failed", "", level)
     refusals.note("", NameTaken.code, "")
 
-    assert [record.levelname for record in caplog.records] == ["INFO", "INFO", "WARNING", "WARNING", "INFO", "INFO"]
+    assert [record.levelno for record in caplog.records] == [DEBUG, DEBUG, WARNING, WARNING, DEBUG, DEBUG]
     assert refusals.by_reason == {"handshake_failed": 7, "name_taken": 1}
 
 

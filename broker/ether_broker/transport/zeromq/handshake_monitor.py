@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import struct
 import threading
 from typing import Any, Final
@@ -79,12 +80,13 @@ class HandshakeMonitor:
             if event is zmq.Event.HANDSHAKE_FAILED_PROTOCOL:
                 self._count("it has no key, or another key for the broker")
             elif event is zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
-                is_hung_up = value in _HUNG_UP
-                self._count("it hung up" if is_hung_up else "it took too long", is_ordinary=is_hung_up)
+                if value in _HUNG_UP:
+                    self._count("it hung up", logging.DEBUG)
+                else:
+                    self._count("it took too long")
 
-    def _count(self, why: str, *, is_ordinary: bool = False) -> None:
-        detail = f"a connection was closed in its handshake: {why}"
-        self._refusals.note("", "handshake_failed", detail, is_ordinary=is_ordinary)
+    def _count(self, why: str, level: int = logging.WARNING) -> None:
+        self._refusals.note("", "handshake_failed", f"a connection was closed in its handshake: {why}", level)
 
     def close(self) -> None:
         """End the watching; before the socket is closed."""

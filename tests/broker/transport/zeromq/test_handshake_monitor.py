@@ -101,7 +101,7 @@ def test_who_speaks_no_zeromq_is_counted_once_a_connection(door: Door, said: byt
 def test_who_only_looks_whether_somebody_listens_is_counted_without_a_warning(
     door: Door, caplog: pytest.LogCaptureFixture
 ):
-    caplog.set_level("INFO")
+    caplog.set_level("DEBUG")
     for number in (1, 2):
         assert is_listening(f"tcp://127.0.0.1:{door.port}")
         wait_until(lambda number=number: door.failed >= number, 5.0)
@@ -109,7 +109,7 @@ def test_who_only_looks_whether_somebody_listens_is_counted_without_a_warning(
         wait_until(lambda: door.failed == 3, 5.0)
 
     said = [(record.levelname, record.getMessage().rpartition(": ")[2]) for record in caplog.records]
-    assert said == [("INFO", "it hung up"), ("INFO", "it hung up"), ("WARNING", "it took too long")]
+    assert said == [("DEBUG", "it hung up"), ("DEBUG", "it hung up"), ("WARNING", "it took too long")]
 
 
 @pytest.mark.parametrize("said", [b"", b"\xff\0\0\0\0\0\0\0\1\x7f"], ids=["nothing", "half a greeting"])
