@@ -558,6 +558,7 @@ class Runtime:
             inline is None or options.keys() - {"timeout"} or not _is_plain(capability, to, timeout)
             or (capability, to) not in self._known or not may_run_inline()
         ):  # fmt: skip
+            check_keywords(options, "ask")
             return self.delegate(capability, Payload(packed), to=to, **options).result()
         # Further conditions: `Supervisor.step_direct` has to take it, and `Cell.run_only` to find nothing else to do.
         seconds = None if timeout is None else float(timeout)
