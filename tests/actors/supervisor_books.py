@@ -179,7 +179,8 @@ class Books:
                 if received.kind is Kind.DELEGATION:
                     self._enter_delegation(peer, received)
             peer.unheard.clear()
-        for seen in self.bus.tapped[self._tapped :]:
+        passed = self.bus.tapped[self._tapped :]
+        for seen in passed:
             self._enter_tapped(seen)
         self._tapped = len(self.bus.tapped)
         for peer in self.bus.peers:
@@ -188,8 +189,17 @@ class Books:
             for received in peer.took(Kind.CANCEL):
                 self._enter_cancel(peer, received)
             peer.inbox.clear()
+        self._enter_unheard(passed)
         self._answered.clear()
         self.check()
+
+    def _enter_unheard(self, passed: list[Received]) -> None:
+        """Enter outcomes that went to a node which sent the request again, and fell silent."""
+        for seen in passed:
+            asked = self.asked.get(seen.number)
+            if asked is not None and seen.kind is Kind.RESPONSE and seen.status.is_terminal and asked.outcome is None:
+                assert any(peer.is_dead for peer in asked.again), "G1: an outcome that nobody was told"
+                asked.outcome = seen.status
 
     def _enter_tapped(self, seen: Received) -> None:
         asked = self.asked.get(seen.number)
