@@ -353,7 +353,7 @@ def test_it_is_fetched_on_its_own_bus_of_those_that_the_process_is_on(tmp_path: 
         assert artifact.read() == CONTENT
         desk.close()
         with pytest.raises(ArtifactMismatch, match="'desk' has not offered"):
-            artifact.read(patience=0.1)
+            artifact.read(patience=10.0)
 
 
 @pytest.mark.usefixtures("elsewhere")

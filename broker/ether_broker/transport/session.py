@@ -124,7 +124,8 @@ class Fetch:
     """A FETCH that has no CHUNK yet."""
 
     request_id: bytes
-    asking: Session | None
-    """Who wants the answer; None: nobody any more."""
+    asking: Session
     server: Session
     """Whose file it is."""
+    is_wanted: bool = True
+    """Whether who asks still wants the answer."""
