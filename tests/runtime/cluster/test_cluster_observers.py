@@ -135,7 +135,12 @@ def test_clients_that_stay_take_no_place_of_who_comes_later_and_no_more_than_som
 
 
 def test_the_text_is_made_once_for_all_that_ask_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, made, go_on = [10.0], [], threading.Event()
+    now, made, asked, go_on = [10.0], list[float](), list[None](), threading.Event()
+    get = metrics_endpoint._KeptText.get
+
+    def ask(self: Any) -> bytes:
+        asked.append(None)
+        return get(self)
 
     def make(_self: Metrics) -> str:
         made.append(now[0])
@@ -143,13 +148,14 @@ def test_the_text_is_made_once_for_all_that_ask_within_a_second(monkeypatch: pyt
         return f"# TYPE {now[0]}\n"
 
     monkeypatch.setattr(Metrics, "to_prometheus", make)
+    monkeypatch.setattr(metrics_endpoint._KeptText, "get", ask)
     endpoint = MetricsEndpoint(MetricsSpec(0), Metrics(), lambda: now[0])
     port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
     found: list[str] = []
     clients = [threading.Thread(target=lambda: found.append(scrape(port))) for _ in range(4)]
     for client in clients:
         client.start()
-    assert wait_until(lambda: len(made) == 1, PATIENCE)
+    assert wait_until(lambda: len(asked) == len(clients), PATIENCE)
     go_on.set()
     for client in clients:
         client.join(PATIENCE)
