@@ -52,6 +52,9 @@ class SystemClock:
 class ManualClock:
     """A clock that stands until it is told to move; for tests and simulations.
 
+    Args:
+        start: what it shows at first, in seconds since 1970; the default is 12 January 1970, 13:46:40 UTC.
+
     Example:
         clock = ManualClock()
         with TestRuntime(clock=clock) as simulated:

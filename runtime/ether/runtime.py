@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
-from ether.node.agents.agent_host import NotStarted
+from ether.node.agents.agent_host import NotStarted, warn_of_own_states
 from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
@@ -27,7 +27,7 @@ from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
-from ether_broker.errors import Closed, DuplicateAgent, InvalidEndpoint, UsageError
+from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
@@ -237,8 +237,10 @@ class Runtime:
             node = Node(self._name, link, Resources(make_clock(), pool=pool), self._artifact_secret)
             try:
                 node.join(self._join_timeout)
-            except BaseException:
+            except BaseException as error:
                 link.close(0.0)
+                if isinstance(error, BrokerUnavailable):
+                    _check_not_elsewhere(url)
                 raise
         except BaseException:
             self._stop_broker()
@@ -405,6 +407,7 @@ class Runtime:
                 is_named = name is not None and count == 1
                 names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
                 cells = node.agent_host.start_agents(names, make, cls)
+                warn_of_own_states(cells, base)
             else:
                 if cls is not None:
                     check_scalable(cls)
@@ -555,6 +558,7 @@ class Runtime:
             inline is None or options.keys() - {"timeout"} or not _is_plain(capability, to, timeout)
             or (capability, to) not in self._known or not may_run_inline()
         ):  # fmt: skip
+            check_keywords(options, "ask")
             return self.delegate(capability, Payload(packed), to=to, **options).result()
         # Further conditions: `Supervisor.step_direct` has to take it, and `Cell.run_only` to find nothing else to do.
         seconds = None if timeout is None else float(timeout)
@@ -898,6 +902,17 @@ def _address(url: str, credentials: Credentials | None) -> str:
 
     known = () if credentials is None else [fingerprint(key) for key in credentials.server_keys()]
     return located(url, known=known).url
+
+
+def _check_not_elsewhere(url: str) -> None:
+    """Raise BrokerUnavailable if the cluster that has this address by its name runs at another."""
+    from ether_broker.discovery.own_clusters import told_elsewhere
+
+    if (elsewhere := told_elsewhere(url)) is not None:
+        name = url.rpartition("/")[2].removesuffix(".sock")
+        raise BrokerUnavailable(
+            f"No broker answers at {url}: the cluster {name!r} runs at {elsewhere}: connect to that."
+        ) from None
 
 
 def _default_name(credentials: Credentials | None) -> str:

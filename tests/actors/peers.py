@@ -110,9 +110,9 @@ class Bus:
         """Everything that the tap numbered."""
         self._first = 1
 
-    def restart(self, journal: StoredJournal) -> None:
+    def restart(self, journal: StoredJournal, **options: Any) -> None:
         """Become another broker process, which has this journal and no peers yet."""
-        self.supervisor = Supervisor(journal=journal)
+        self.supervisor = Supervisor(journal=journal, **options)
         self.state = self.supervisor.state
         self.supervisor.recover(self.now, self.wall)
         self._cursor, self._first = ObserverCursor(), journal.next
@@ -159,7 +159,7 @@ class Bus:
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
             turns = self.state.session_table.turns
-            while turns.waiting or (turns.blocked and not self.state.is_behind):
+            while not self.state.is_ahead and (turns.waiting or (turns.blocked and not self.state.is_behind)):
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)

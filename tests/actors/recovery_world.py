@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import to_bytes
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.mailbox_limits import Limits
@@ -89,6 +89,8 @@ class Life:
         self.world = world
         self.name = name
         self.agents = agents
+        self.topics: list[str] = []
+        """What its agents subscribe to."""
         self.hosted = set(agents)
         """Those that it ever had."""
         self.capabilities = CAPABILITIES
@@ -331,6 +333,7 @@ class Life:
             manifest = Manifest(
                 agent=agent,
                 capabilities=tuple(Capability(name=name, idempotent=may_repeat) for name, may_repeat in capabilities),
+                subscriptions=tuple(Subscription(topic=topic) for topic in self.topics if agent != self.name),
             )
             fields = manifest.model_dump(mode="json", exclude_defaults=True)
             number = self.make_number()
@@ -429,9 +432,10 @@ class World:
             self.boot = f"boot-{next(self.ids)}"
         self.supervisor = self._start()
 
-    def life(self, name: str, *agents: str) -> Life:
+    def life(self, name: str, *agents: str, topics: Sequence[str] = ()) -> Life:
         """A process that has just been started; it joins when the wires move."""
         life = Life(self, name, list(agents))
+        life.topics.extend(topics)
         self.lives.append(life)
         life.greet()
         return life

@@ -335,8 +335,8 @@ def test_accounts_of_nodes_that_left_are_forgotten_once_nothing_is_kept_for_them
         bus.pass_time(4.0)
     accounts = bus.state.session_table._accounts
     assert len(accounts) <= 2 * 4 + 8
-    assert accounts["nalice"].size > 0
-    assert accounts["nbob"] is bob.session.account
+    assert accounts["nalice", False].size > 0
+    assert accounts["nbob", False] is bob.session.account
 
 
 # -- resuming ----------------------------------------------------------------------------------------------------

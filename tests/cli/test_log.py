@@ -107,7 +107,21 @@ def test_times_bound_the_list(log) -> None:
 def test_nothing_is_noted(log) -> None:
     done = log("--agent", "nobody")
 
-    assert (done.code, done.out, done.err) == (0, "", "nothing to list\n")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("nothing to list: there is no agent 'nobody'. Known: checker, chief, ")
+    assert log("--agent", "chief", "--status", "timeout").err == "nothing to list\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--agent", "cheif"], "nothing to list: there is no agent 'cheif'. Did you mean 'chief'?"),
+        (["--event", "agent_pu"], "nothing to list: there is no event 'agent_pu'. Did you mean 'agent_up'?"),
+        (["--agent", "chief", "--event", "agent_pu"], "nothing to list: there is no event 'agent_pu'. "),
+    ],
+)
+def test_names_that_the_journal_has_not_are_told_with_the_nearest(log, words: list[str], said: str) -> None:
+    assert log(*words).err.startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ def test_another_users_request_is_not_taken_and_another_users_cluster_is_not_ask
     asked: list[str | None] = []
     with ReloadRequests(name, lambda file: (asked.append(file), ReloadReport())[1], lambda _event: None) as requests:
         requests.serve()
-        monkeypatch.setattr("ether.cluster.reloading.reload_requests._user_of", lambda _connection: os.getuid() + 1)
+        monkeypatch.setattr("ether.cluster.reloading.reload_requests.user_of", lambda _connection: os.getuid() + 1)
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(_address(name))
             with suppress(ConnectionError):  # it is dropped while it speaks

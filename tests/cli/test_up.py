@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ether import Runtime
+from ether import BrokerUnavailable, Runtime
 from tests.cli.command import Command
 from tests.support import process_is_alive, wait_until
 
@@ -78,6 +78,32 @@ def test_a_node_joins_over_tcp_under_its_name(alone: Command) -> None:
             process.communicate(timeout=30)
             assert process.returncode == 0
         assert wait_until(lambda: not bus.agents(), what="the node has left")
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_bound_elsewhere_is_not_followed_by_its_name_but_its_address_is_told(
+    alone: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    with alone.started("up", f"{AGENTS}:Greeter", "--name", "shop", "--bind", "tcp://127.0.0.1:*") as process:
+        url = first_line(process)
+        named = [alone("agents", "--name", "shop"), alone("agents", "--connect", "ipc://shop"), alone("agents")]
+        checked = alone("doctor", "--connect", "ipc://shop")
+        with pytest.raises(BrokerUnavailable) as raised:
+            Runtime.connect("ipc://shop", timeout=0.1).open()
+        reached = alone("agents", "--connect", url)
+        end(process)
+    after = alone("agents", "--name", "shop")
+
+    nobody = f"ether: broker_unavailable: No broker listens at ipc://{folder}/ether/"
+    assert url.startswith("tcp://127.0.0.1:")
+    assert [done.code for done in (*named, reached)] == [3, 3, 3, 0]
+    for done in named[:2]:
+        assert done.err == f"{nobody}shop.sock: the cluster 'shop' runs at {url}: --connect that.\n"
+    assert named[2].err.endswith(f"or name another with --connect. These are there: {url}.\n")
+    assert f"the cluster 'shop' runs at {url}" in checked.out
+    assert str(raised.value).endswith(f"/shop.sock: the cluster 'shop' runs at {url}: connect to that.")
+    assert url not in after.err
 
 
 @pytest.mark.slow

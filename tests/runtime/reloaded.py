@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +120,31 @@ class Leaver(Agent):
     def leave(self) -> str:
         self.actor_ref.stop(block=False)
         return self.word
+
+
+class Bare(Agent):
+    """Has no `__init__`."""
+
+    @capability("keep.word", idempotent=True)
+    def keep(self) -> str:
+        return "bare"
+
+
+def filling(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def filled(self: Any, **more: Any) -> None:
+        init(self, word="filled", **more)
+
+    return filled
+
+
+class Filled(Agent):
+    """Has an `__init__` that is given an argument by its decorator."""
+
+    @filling
+    def __init__(self, word: str, more: int = 0) -> None:
+        self.word, self.more = word, more
+
+    @capability("keep.word", idempotent=True)
+    def keep(self) -> dict[str, Any]:
+        return {"word": self.word, "more": self.more}

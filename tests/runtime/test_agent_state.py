@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import logging
 import os
 import signal
 import threading
@@ -157,6 +159,47 @@ def test_each_agent_has_its_own_by_its_name(bus: Runtime) -> None:
     bus.start(Tally, name="tally-2")
 
     assert bus.delegate("tally.get", to="tally-2").result(PATIENCE).data["total"] == 10
+
+
+class Stateless(Agent):
+    @capability("stateless.do")
+    def do(self) -> None:
+        pass
+
+
+def test_a_second_agent_of_the_class_is_told_to_have_a_state_of_its_own(
+    bus: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        caplog.clear()
+        return said
+
+    text = "{} has a state of its own, beside that of {}: give it a `name` if that is meant."
+    bus.start(Tally)
+    assert told() == []
+    bus.start(Tally)
+    assert told() == [text.format("tally-2", "tally")]
+    bus.start_many(Tally, 2)
+    assert told() == [text.format("tally-3", "tally"), text.format("tally-4", "tally")]
+    bus.start_many(functools.partial(Tally), 2, name="other")
+    assert told() == [text.format("other-2", "other")]
+    bus.start(Tally, name="tally-5")
+    bus.start_many(Stateless, 2)
+    assert told() == []
+    node_main._start_named(bus, NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally"), ("tally-6",)))
+    assert told() == [text.format("tally-6", "tally")]
+    node_main._start_named(bus, NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally", name="mine"), ("mine",)))
+    assert told() == []
+
+
+def test_a_state_of_its_own_is_told_where_nobody_reads_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("ether"), "propagate", False)
+    with (
+        TestRuntime() as bus,
+        pytest.warns(RuntimeWarning, match=r"^tally-2 has a state of its own, beside that of tally:"),
+    ):
+        bus.start_many(Tally, 2)
 
 
 def test_only_what_changes_is_saved_and_observers_see_it(bus: Runtime) -> None:
@@ -680,6 +723,30 @@ def test_it_survives_the_nodes_process_and_the_brokers_and_goes_to_another_node(
         Runtime.connect(cluster.url, name="desk") as bus,
     ):
         assert add(bus, 0).data == 3
+
+
+class Counting(Agent):
+    """Its first run ends with the process, after it has changed the state."""
+
+    state: Totals
+
+    @capability("counting.add", idempotent=True)
+    def add(self, n: int, once: str) -> int:
+        self.state.total += n
+        if not Path(once).exists():
+            Path(once).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.state.total
+
+
+def test_a_run_that_ends_with_its_process_has_changed_nothing_and_what_runs_again_counts_once(tmp_path: Path) -> None:
+    node = NodeSpec("n1", (AgentSpec("tests.runtime.test_agent_state:Counting"),))
+    with Cluster([node]) as cluster, Runtime.connect(cluster.url, name="desk") as bus:
+        done = [bus.delegate("counting.add", {"n": 2, "once": str(tmp_path / "a")}).result(PATIENCE) for _ in range(2)]
+
+    assert [response.data for response in done] == [2, 4]
+    assert (tmp_path / "a").exists()
+    assert [response.attempt for response in done] == [2, 1]
 
 
 def test_a_node_gives_it_no_other_name_than_that_of_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

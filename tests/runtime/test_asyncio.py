@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -114,6 +115,30 @@ def test_a_call_that_would_block_the_loop_is_refused_and_says_what_to_do(kind: s
             assert done.result().data == 7  # which waits for nothing
             assert [agent["agent"] for agent in bus.agents()] == ["worker"]  # answered by the bus at once
             assert await asyncio.to_thread(lambda: bus.delegate("work.echo", {"n": 8}).result(PATIENCE).data) == 8
+
+    asyncio.run(main())
+
+
+@KINDS
+def test_what_asyncio_wraps_takes_handles_and_its_wait_refuses_them(kind: str, tmp_path: Any) -> None:
+    async def main() -> None:
+        async with opened(kind, tmp_path) as bus:
+            first, second, third, last = (bus.delegate("work.echo", {"n": n}) for n in range(4))
+            assert [response.data for response in await asyncio.gather(first, second)] == [0, 1]
+            assert (await asyncio.wait_for(third, PATIENCE)).data == 2
+            assert (await asyncio.shield(last)).data == 3
+            handles = [bus.delegate("work.echo", {"n": n}) for n in range(3)]
+            assert sorted([(await each).data for each in asyncio.as_completed(handles)]) == [0, 1, 2]
+            futures = [asyncio.ensure_future(bus.delegate("work.echo", {"n": n})) for n in range(3)]
+            done, pending = await asyncio.wait(futures)
+            assert sorted(future.result().data for future in done) == [0, 1, 2]
+            assert not pending
+            for handle in (first, bus.delegate("work.echo", {"n": 9})):  # one that is done, and one under way
+                with pytest.raises(UsageError, match=r"asyncio\.wait needs futures: asyncio\.ensure_future\(handle\)"):
+                    await asyncio.wait_for(asyncio.wait([handle]), PATIENCE)  # type: ignore[type-var]
+                with pytest.raises(UsageError, match=r"asyncio\.wait needs futures"):
+                    handle.add_done_callback(functools.partial(asyncio.tasks._release_waiter, None))  # type: ignore[attr-defined]
+                await handle
 
     asyncio.run(main())
 

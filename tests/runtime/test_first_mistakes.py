@@ -24,6 +24,7 @@ from ether import (
     Runtime,
     Scale,
     Task,
+    UnknownAgent,
     UsageError,
     as_completed,
     capability,
@@ -36,6 +37,11 @@ class Writer(Agent):
     @capability("text.write")
     def write(self, text: str = "") -> str:
         return text
+
+
+def complete_map(bus: Runtime) -> None:
+    with bus.map("text.write", []) as mapped:  # closed: one that nobody iterates warns when it is collected
+        as_completed(mapped)
 
 
 class Wide(Writer):
@@ -163,6 +169,13 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
             UsageError,
             "start makes one agent: bus.start_many(…, scale=…)",
         ),
+        (lambda bus: bus.ask("text.write", order=1), InvalidEnvelope, "ask() has no keyword 'order'; "),
+        (lambda bus: bus.start(Writer).ask("text.write", order=1), InvalidEnvelope, "ask() has no keyword 'order'; "),
+        (
+            lambda bus: (bus.start_many(Writer, 2), bus.stop_many("writer")),
+            UnknownAgent,
+            "No agent 'writer' scales on this node. bus.stop('writer') ends one that was started without a `scale`.",
+        ),
         (lambda bus: bus.map("text.write", [], windows=5), InvalidEnvelope, "map() has no keyword 'windows'; "),
         (lambda bus: bus.map("text.write", [], windows=5), InvalidEnvelope, "Did you mean 'window'?"),
         (
@@ -172,7 +185,7 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
         ),
         (lambda bus: bus.broadcast("text.write", timeot=1), InvalidEnvelope, "broadcast() has no keyword 'timeot'"),
         (
-            lambda bus: as_completed(bus.map("text.write", [])),
+            complete_map,
             UsageError,
             "takes handles, and a map gives outcomes already: iterate over it.",
         ),

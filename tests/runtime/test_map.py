@@ -288,12 +288,14 @@ def test_a_map_that_is_never_iterated_is_told(bus: Runtime) -> None:
         bus.map("item.double", [{}])
 
 
-@pytest.mark.parametrize("how", ["for", "closed", "refused"])
+@pytest.mark.parametrize("how", ["for", "closed", "refused", "empty"])
 def test_one_that_is_used_is_not_told(bus: Runtime, how: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if how == "for":
             assert not list(bus.map("item.double", []))
+        elif how == "empty":
+            bus.map("item.double", [])
         elif how == "closed":
             bus.map("item.double", [{}]).close()
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import traceback
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -14,6 +15,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 from ether_broker.name_hint import nearest
 from ether_broker.tap import ReadBatch
+from ether_broker.text import printable
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import read_delegation, read_response
 from ether_broker.wire.frame import Header, Kind, read_header
@@ -21,6 +23,8 @@ from ether_broker.wire.frame import Header, Kind, read_header
 __all__ = ["Observation", "Observer", "check_hooks"]
 
 logger = logging.getLogger("ether.observer")
+_MOST_SAID: Final = 500
+"""Characters of what an observer raised that a warning has."""
 
 
 class Observation:
@@ -172,10 +176,8 @@ class Observer:
             if self.failures.bit_count() == 1:
                 name = type(self).__name__
                 logger.exception("%s raised, %d times so far", name, self.failures)
-                warn_unread(
-                    logger,
-                    f"The observer {name} raised {type(error).__name__}: {error}, {self.failures:,} times so far.",
-                )
+                what = printable(traceback.format_exception_only(error)[-1].strip(), _MOST_SAID)
+                warn_unread(logger, f"The observer {name} raised {what}, {self.failures:,} times so far.")
 
 
 _HOOKS: Final = {

@@ -219,7 +219,7 @@ class DelegationPolicy:
             header, envelope, session, choice, parent=parent, pinned=is_named and not header.flags & _FALLTHROUGH,
             deadline=deadline, now=now,
         )  # fmt: skip
-        if not state.ledger.has_room(entry.account, entry.size):
+        if not state.ledger.has_room(entry.account, entry.size, of_question=is_question):
             raise broker_full(state.ledger, entry.account)
         if is_question:
             state.ledger.open(entry)

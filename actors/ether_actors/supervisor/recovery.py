@@ -140,8 +140,11 @@ def _restore_work(
     header = read_header(accepted.envelope)
     source = history.agents.get(header.source.decode(errors="replace"))
     delegator = gone if source is None else nodes.get(source.incarnation, gone)
+    account = None
     if header.source == state.bus.name:  # it delivers an event
         delegator = state.bus.session
+        publisher = history.agents.get(_publisher(accepted.envelope, header.body))
+        account = None if publisher is None else state.session_table.account(publisher.node, of_events=True)
     agent = state.bus if header.target == state.bus.name else state.registry.get(accepted.agent or header.target)
     capability = accepted.capability or header.capability
     choice = None if agent is None else state.registry.resolve(agent, capability)
@@ -166,10 +169,17 @@ def _restore_work(
     )  # fmt: skip
     entry = Entry(
         read_header(envelope), envelope, delegator, choice, parent=parent,
-        pinned=not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH), deadline=header.deadline, now=accepted.clock,
+        account=account, pinned=not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH), deadline=header.deadline,
+        now=accepted.clock,
     )  # fmt: skip
     entry.returns = accepted.returns
     return entry
+
+
+def _publisher(envelope: bytes, body: int) -> str:
+    """The name of the agent that published the event that a delivery has; "" if it does not say so."""
+    params = unpack(unpack(envelope[body:])["params"])
+    return str(params.get("publisher", "")) if isinstance(params, dict) else ""
 
 
 def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[tuple[bytes, int]], window: int) -> None:

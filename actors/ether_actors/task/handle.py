@@ -224,7 +224,12 @@ class Handle:
         """Call `callback(handle)` once there is an outcome, at once if there is one.
 
         It runs in the node's receiving thread, so it must be short and must not wait.
+
+        Raises:
+            UsageError: the callback is one of asyncio's own, which may run in its event loop's thread alone.
         """
+        if getattr(getattr(callback, "func", callback), "__module__", None) == "asyncio.tasks":
+            raise UsageError("asyncio.wait needs futures: asyncio.ensure_future(handle).")
         if not self._when_done(lambda handle: self._owner.call(lambda: callback(handle))):
             callback(self)
 

@@ -126,7 +126,7 @@ class Mapped:
 
     def __del__(self) -> None:
         """Warn that nothing was done, if nothing was ever taken."""
-        if not getattr(self, "_is_used", True):
+        if not getattr(self, "_is_used", True) and self.total != 0:
             msg = (
                 "A map was never iterated over, so none of its delegations was made: use `for response in bus.map(…)`."
             )

@@ -443,7 +443,8 @@ class Task:
             fields: any other field of `Response`, as in `summary`, `confidence`, `unresolved`, `questions`.
 
         Raises:
-            UsageError: it is no status, or one of the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED).
+            UsageError: it is no status, or one of the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED); or `artifacts` is one
+                artifact without a list.
             InvalidEnvelope: a field is not valid.
         """
         if not isinstance(status, str) or status not in Status.__members__:
@@ -453,6 +454,8 @@ class Task:
         if status in NOT_YOURS:
             msg = f"A handler does not answer {status.name}; the bus does."
             raise UsageError(msg)
+        if isinstance(fields.get("artifacts"), Artifact):
+            raise UsageError("respond: artifacts is one artifact: give a list, as in artifacts=[task.artifact(path)].")
         known = {
             "request_id": self.request_id, "external_id": self.delegation.external_id, "from_agent": self.agent,
             "attempt": self.attempt,

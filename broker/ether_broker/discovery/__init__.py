@@ -10,6 +10,8 @@ From the bottom up:
     selection    which of them is meant, and whether it may be trusted
     locate       all of it: from a name to an address that takes connections
 
+Without the network, `own_clusters` tells this user's clusters of this machine that are not at their name's default address.
+
 May import: `envelope`, `errors`, `name_hint`, `transport`.
 Used by: the layers above.
 """

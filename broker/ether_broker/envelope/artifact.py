@@ -323,7 +323,8 @@ class Artifact(Model):
         if self.source is not None:
             _check_may_wait()
         if self.sha256 is None:
-            msg = f"{self.path} was not sealed: its specialist named it without a digest, and had no such file."
+            make = f"make it with bus.artifact({self.path!r}) or Artifact.of({self.path!r})"
+            msg = f"The artifact {self.path!r} has no digest: {make}. One of a response names no file that its specialist had."
             raise ArtifactMismatch(msg, self.path)
         try:
             return open_regular(Path(root, self.path))

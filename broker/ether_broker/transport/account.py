@@ -1,4 +1,4 @@
-"""The account of one owner: what the broker keeps of the delegations that its nodes asked for."""
+"""The account of one owner: what the broker keeps of the delegations that its nodes asked for, or have not answered."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ __all__ = ["Account"]
 
 
 class Account:
-    """The bytes of one owner's delegations: of all nodes of a key, or of one node where there are no keys."""
+    """The bytes that are kept for one owner: for all nodes of a key, or for one node where there are no keys."""
 
-    __slots__ = ("size",)
+    __slots__ = ("held", "into", "size")
 
     def __init__(self) -> None:
         self.size: int = 0
-        """Bytes of its delegations, as the ledger counts them."""
+        """Bytes of its delegations, as the ledger counts them, and `held`."""
+        self.held: int = 0
+        """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
+        self.into: Account | None = None
+        """The account of the same owner that counts this one's bytes too, since the owner is known."""
+
+    def add(self, size: int) -> None:
+        """Count some bytes more, or fewer."""
+        self.size += size
+        if self.into is not None:
+            self.into.size += size

@@ -102,8 +102,8 @@ class SessionTable:
         self.on_lost: Callable[[], None] = lambda: None
         """Told when a session is lost."""
         self._admission = AdmissionControl(owner)
-        self._accounts: dict[str, Account] = {}
-        """{key, or node where there are no keys: account}, of those that are in, of whom something is kept, and some others."""
+        self._accounts: dict[tuple[str, bool], Account] = {}
+        """{(key, or node where there are no keys; whether of its events): account}; some of them of nobody who is in."""
         self._most_accounts = _FEW_ACCOUNTS
         """How many there may be before the others are left out."""
         self.backlog: Backlog = Backlog(most_kept, self.close)
@@ -268,7 +268,7 @@ class SessionTable:
         framing: Framing[Any] = JOINED if is_joined else PARTS
         channel = Channel(self._make_session(), self.timing.max_backoff, framing=framing)
         session = Session(
-            node, incarnation, now, info, channel=channel, owner=owner, account=self.account(owner or node),
+            node, incarnation, now, info, channel=channel, owner=owner, account=self._account_of(owner, node),
             receiver=receiver, talks=talks,
         )  # fmt: skip
         self.by_address[receiver] = self.by_address[talks] = session
@@ -276,17 +276,23 @@ class SessionTable:
         self._order.add(node)
         return session
 
-    def account(self, owner: str) -> Account:
-        """The account of a key, or of a node where there are no keys."""
-        found = self._accounts.get(owner)
-        if found is None:
-            if len(self._accounts) >= self._most_accounts:
-                of_sessions = {session.account for session in self._names.values()}
-                kept = self._accounts.items()
-                self._accounts = {key: one for key, one in kept if one.size or one in of_sessions}
-                self._most_accounts = 2 * len(self._accounts) + _FEW_ACCOUNTS
-            found = self._accounts[owner] = Account()
-        return found
+    def account(self, owner: str, *, of_events: bool = False) -> Account:
+        """The account of a key, or of a node where there are no keys: that of its delegations, or that of its events."""
+        return self._accounts.setdefault((owner, of_events), Account())
+
+    def _account_of(self, owner: str, node: str) -> Account:
+        """The account of a node that comes; what a broker before this one kept for the node is its key's from now on."""
+        if len(self._accounts) >= self._most_accounts:
+            of_sessions = {session.account for session in self._names.values()}
+            self._accounts = {key: one for key, one in self._accounts.items() if one.size or one in of_sessions}
+            self._most_accounts = 2 * len(self._accounts) + _FEW_ACCOUNTS
+        if owner and owner != node:
+            for of_events in (False, True):
+                before = self._accounts.pop((node, of_events), None)
+                if before is not None:
+                    before.into = account = self.account(owner, of_events=of_events)
+                    account.size += before.size
+        return self.account(owner or node)
 
     def reply(self, address: Address, envelope: bytes) -> None:
         """Answer HELLO: outside the count, as the peer does not know its session yet."""

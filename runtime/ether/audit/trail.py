@@ -26,6 +26,8 @@ __all__ = ["Page", "Trail"]
 
 _NAMED: Final = 5
 """Request ids that are named where a prefix is that of several."""
+_LOOKED_AT: Final = 10_000
+"""Entries that are looked at for the names in them."""
 _CLOSE: Final = 1000
 """Request ids that are looked at to tell one from them."""
 _SHORTEST: Final = 12
@@ -103,6 +105,16 @@ class Trail:
         """The wanted entries with numbers above `after`, up to and with `last`, in order."""
         candidates = self._candidates(wanted, since=after + 1, until=last + 1)
         return (entry for entry in candidates if wanted.takes(entry))
+
+    def newest_names(self) -> tuple[set[str], set[str]]:
+        """The agents, and the names of the events, of the newest 10,000 entries."""
+        agents, events = set[str](), set[str]()
+        for record in self._reader.entries(newest_first=True, limit=_LOOKED_AT):
+            entry = _entry(record)
+            agents |= entry.agents
+            if entry.event_name is not None:
+                events.add(entry.event_name)
+        return agents, events
 
     def newest_requests(self, limit: int) -> list[str]:
         """The request ids of the newest delegations, the newest first."""

@@ -34,6 +34,7 @@ from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
+from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
@@ -555,10 +556,12 @@ def up(
             on_failed=lambda error: stopping.post(str(error)),
         )
         with cluster:
-            on_event(f"the cluster {spec.name} is up at {cluster.url}")
-            requests.serve()
-            on_up(cluster.url)
-            reason = stopping.wait()
+            default = default_endpoint(spec.name)
+            with contextlib.nullcontext() if cluster.url == default else ClusterAddress(default, cluster.url):
+                on_event(f"the cluster {spec.name} is up at {cluster.url}")
+                requests.serve()
+                on_up(cluster.url)
+                reason = stopping.wait()
             failed = cluster.failed
             if failed is None:
                 on_event(f"ending ({reason}); running work has {spec.drain:g} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -100,7 +101,8 @@ class HostedAgents:
         """Do what the cluster asks for.
 
         Args:
-            request: `agents`, those that are to be here, or `rest`: all are stopped for another process that takes their names.
+            request: `agents`, those that are to be here, and `coming`, those that come later; or `rest`: all are stopped for
+                another process that takes their names.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
@@ -112,7 +114,13 @@ class HostedAgents:
         if "rest" in request:
             return self._rest(request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
-        return self._become(wanted, request["patience"])
+        answer = self._become(wanted, request["patience"])
+        end = time.monotonic() + request["patience"]
+        for one in request["coming"]:
+            agent = AgentSpec.of_dict(one["agent"])
+            if (why := why_not_made(agent, end - time.monotonic())) is not None:
+                answer["failed"].update(dict.fromkeys(_first_names(NamedAgents(agent, one["names"])), why))
+        return answer
 
     def _rest(self, patience: float) -> dict[str, object]:
         supervision = self._bus.node.supervision
@@ -122,7 +130,7 @@ class HostedAgents:
         supervision.is_process_ending = True  # nothing is said to the broker: another process takes the node's name too
         return {"overran": [*late, *overran]}
 
-    def _become(self, wanted: Sequence[NamedAgents], patience: float) -> dict[str, object]:
+    def _become(self, wanted: Sequence[NamedAgents], patience: float) -> dict[str, Any]:
         self._settle()
         supervision, host = self._bus.node.supervision, self._bus.node.agent_host
         failed: dict[str, str] = {}
@@ -178,21 +186,21 @@ class HostedAgents:
         self, wanted: Iterable[NamedAgents], patience: float, failed: dict[str, str]
     ) -> Iterator[NamedAgents]:  # fmt: skip
         """What is wanted, without the changes of agents that are here and could not be made so: those stay as they are."""
-        present = self._bus.node.agent_host.agent_names
+        present, end, kept = self._bus.node.agent_host.agent_names, time.monotonic() + patience, set[str]()
         for kind in wanted:
             stays = [
                 NamedAgents(old.agent, tuple(name for name in old.names if old.agent.scale or name in kind.names))
                 for old in self._kinds
                 if must_be_another(old.agent, kind.agent) and not present.isdisjoint({*old.names} & {*kind.names})
             ]
-            why = why_not_made(kind.agent, patience) if stays else None
+            why = why_not_made(kind.agent, end - time.monotonic()) if stays else None
             if why is None:
                 yield kind
                 continue
             failed.update({name: and_so(why, "It stays as it was.") for old in stays for name in _first_names(old)})
-            kept = {name for old in stays for name in old.names}
+            yield from (old for old in stays if kept.isdisjoint(old.names))
+            kept.update(name for old in stays for name in old.names)
             rest = tuple(name for name in kind.names if name not in kept)
-            yield from stays
             if kind.agent.scale is None and rest:
                 yield NamedAgents(kind.agent, rest)
 

@@ -21,7 +21,7 @@ from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, NodeSpec, 
 from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
-from ether.node.agents.agent_host import NotStarted
+from ether.node.agents.agent_host import NotStarted, warn_of_own_states
 from ether.node.agents.agent_scaling import ScaledAgents
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
@@ -250,7 +250,7 @@ def _start_batch(bus: Runtime, named: NamedAgents) -> None:
     agent = named.agent
     bus.node.supervision.trees.update(dict.fromkeys(named.names, agent.tree(agent.base_name)))
     resolve(agent.start)
-    bus.node.agent_host.start_agents(list(named.names), *_maker(agent))
+    warn_of_own_states(bus.node.agent_host.start_agents(list(named.names), *_maker(agent)), agent.base_name)
 
 
 def _maker(agent: AgentSpec) -> tuple[Callable[[], Any], type[Agent] | None]:

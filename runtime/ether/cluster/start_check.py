@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from typing import Any
 
 from ether.cluster.cluster_spec import AgentSpec
 from ether_actors.agent.agent import Agent
@@ -20,36 +21,36 @@ def why_not_made(agent: AgentSpec, patience: float) -> str | None:
 
     Args:
         agent: what it is to be.
-        patience: seconds; a module that takes longer to be imported is not waited for, and nothing is known of it.
+        patience: seconds that its module has to be imported.
     """
-    found: list[str] = []
-    check = threading.Thread(target=lambda: found.extend(_look(agent)), name="ether-start-check", daemon=True)
+    found: list[str | None] = []
+    check = threading.Thread(target=lambda: found.append(_look(agent)), name="ether-start-check", daemon=True)
     check.start()
-    check.join(patience)
-    return found[0] if found else None
+    check.join(max(0.0, patience))
+    return found[0] if found else f"{agent.start} could not be imported in time."
 
 
-def _look(agent: AgentSpec) -> list[str]:
+def _look(agent: AgentSpec) -> str | None:
     try:
-        make = resolve(agent.start)
-    except InvalidSpec as error:
-        return [str(error)]
-    except BaseException as error:  # noqa: BLE001  of the module
-        return [f"{agent.start} cannot be imported: {type(error).__name__}: {error}"]
-    if agent.scale is not None and isinstance(make, type) and issubclass(make, Agent):
-        try:
+        make: Any = resolve(agent.start)
+        if agent.scale is not None and issubclass(make, Agent):
             check_scalable(make)
-        except UsageError as error:
-            return [str(error)]
+    except (InvalidSpec, UsageError) as error:
+        return str(error)
+    except BaseException as error:  # noqa: BLE001  of the module
+        return f"{agent.start} cannot be imported: {type(error).__name__}: {error}"
+    takes = make.__init__ if make.__init__ is not object.__init__ else make.__new__
+    if takes is object.__new__:
+        return f"{agent.start} takes no arguments." if agent.args or agent.kwargs else None
     try:
-        signature = inspect.signature(make)
+        signature = inspect.signature(takes, follow_wrapped=False)
     except (TypeError, ValueError):
-        return []
+        return None
     try:
-        signature.bind(*agent.args, **agent.kwargs)
+        signature.bind(None, *agent.args, **agent.kwargs)
     except TypeError as error:
-        parameters = signature.parameters
-        unknown = next((name for name in agent.kwargs if name not in parameters), None)
-        hint = "" if unknown is None else nearest(unknown, parameters)
-        return [f"{agent.start} does not take these arguments: {error}.{hint}"]
-    return []
+        names = list(signature.parameters)[1:]
+        unknown = next((name for name in agent.kwargs if name not in names), None)
+        hint = "" if unknown is None else nearest(unknown, names)
+        return f"{agent.start} does not take these arguments: {error}.{hint}"
+    return None

@@ -50,7 +50,7 @@ class TestRuntime(Runtime):
 
     Args:
         name: of the node.
-        clock: default: one of its own, that shows 1,000,000.0.
+        clock: default: one of its own, that shows 1,000,000.0, as `ManualClock`; schedules of `@cron` go by it.
         limits: bounds of the agents' mailboxes.
         timing: as `Runtime`.
         drain: as `Runtime`; no time passes, so what is not done when the bus is at rest is cancelled.

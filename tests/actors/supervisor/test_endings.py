@@ -197,6 +197,25 @@ def test_idempotent_work_waits_for_its_agent_to_come_back_where_nobody_else_hold
     assert bus.agent("a").mailbox.in_flight == 1
 
 
+def test_work_that_waits_for_a_lost_agent_waits_until_its_deadline_and_is_not_given_to_who_joins_later():
+    bus, d, a = pair(idempotent=True)
+    numbers = [d.delegate("d", timeout=2_000.0) for _ in range(2)]
+    bus.step()
+    a.die()
+    bus.pass_time(1_000.0)
+    later = bus.node("nb", "b", idempotent=True)
+    fresh = d.delegate("d", timeout=60.0)
+    bus.step()
+    assert later.work() == [fresh]
+    later.respond("b", fresh)
+    bus.pass_time(900.0)
+
+    assert later.work() == []
+    assert [bus.entry(number).agent is bus.agent("a") for number in numbers] == [True, True]
+    bus.pass_time(200.0)
+    assert d.outcomes() == {fresh: Status.COMPLETED} | dict.fromkeys(numbers, Status.TIMEOUT)
+
+
 def test_work_that_kills_its_nodes_is_given_up_after_some_attempts():
     bus, d, _ = pair(idempotent=True)
     number = d.delegate("d", timeout=600.0)

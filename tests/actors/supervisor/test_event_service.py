@@ -8,6 +8,7 @@ import pytest
 
 from ether_actors.supervisor.capabilities import event_service
 from ether_actors.supervisor.registry import subscription_index
+from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD
 from ether_broker.encoding.bounded import EVENT_CONTAINERS
 from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.payload import pack, unpack
@@ -130,30 +131,47 @@ def test_a_publisher_may_have_as_much_of_the_broker_as_is_free() -> None:
     of_desk = [publish(bus, desk, "desk", large) for _ in range(6)]
     of_other = [publish(bus, other, "other", large) for _ in range(3)]
 
-    assert [status for status, _ in of_desk] == [Status.COMPLETED] * 4 + [Status.REJECTED_OVERLOAD] * 2
+    assert [status for status, _ in of_desk] == [Status.COMPLETED] * 5 + [Status.REJECTED_OVERLOAD]
     assert [status for status, _ in of_other] == [Status.COMPLETED] * 2 + [Status.REJECTED_OVERLOAD]
     assert (of_desk[-1][1]["error"]["code"], of_desk[-1][1]["retry_after"]) == ("broker_full", 1.0)
-    number = other.delegate("other", to="plain", params="x" * 1_000)
-    bus.step()
-    assert number in worker.work()
+    for peer, name in ((desk, "desk"), (other, "other")):
+        number = peer.delegate(name, to="plain", params="x" * 1_000)
+        bus.step()
+        assert number in worker.work(), "a publisher's delegations have a part of their own"
 
 
-def test_deliveries_that_ended_and_that_their_node_keeps_count_as_their_publishers() -> None:
+def test_what_has_ended_counts_for_the_node_that_does_not_answer_it() -> None:
     bus = Bus(Limits(total_bytes=80_000))
     desk = bus.delegator("desk")
     worker = subscriber(bus, "n", "w")
     large = b"\xc5" + (7_000).to_bytes(2) + bytes(7_000)
-    for _ in range(4):
-        assert publish(bus, desk, "desk", large, timeout=0.5)[0] is Status.COMPLETED
-    bus.pass_time(2.0)
-    assert len(bus.state.ledger) == 0
-    assert publish(bus, desk, "desk", large)[0] is Status.REJECTED_OVERLOAD
+    account = bus.state.session_table.account
+    for _ in range(3):
+        for _ in range(4):
+            assert publish(bus, desk, "desk", large, timeout=0.5)[0] is Status.COMPLETED
+        bus.pass_time(2.0)
+        assert len(bus.state.ledger) == account("ndesk", of_events=True).size == 0
+    assert bus.state.ledger.size == account("n").size == account("n").held == 12 * ENTRY_OVERHEAD
 
     for number in worker.work():
         worker.respond("w", number)
     bus.step()
+    assert bus.state.ledger.size == account("n").size == account("n").held == 0
+
+
+def test_a_node_that_leaves_too_much_unanswered_is_cut_off() -> None:
+    bus = Bus(Limits(total_bytes=80 * ENTRY_OVERHEAD))
+    desk = bus.delegator("desk")
+    subscriber(bus, "n", "w")
+    for _ in range(20):
+        assert publish(bus, desk, "desk", timeout=0.5)[0] is Status.COMPLETED
+        bus.pass_time(1.0)
+    assert bus.state.session_table.find("n") is not None
+    assert publish(bus, desk, "desk", timeout=0.5)[0] is Status.COMPLETED
+    bus.pass_time(1.0)
+
+    assert bus.state.session_table.find("n") is None
     assert bus.state.ledger.size == 0
-    assert publish(bus, desk, "desk", large)[0] is Status.COMPLETED
 
 
 def test_an_event_of_many_that_end_at_once_ends_in_its_subscribers_turn() -> None:

@@ -157,6 +157,40 @@ def test_what_was_accepted_and_never_sent_is_sent_to_its_node_when_that_is_back(
     assert list(a.works) == [asked.number]
 
 
+def test_what_a_node_asked_for_counts_as_its_own_after_a_restart_too():
+    world = World()
+    d, a = pair(world)
+    for _ in range(5):
+        d.ask("once", to="a")
+    world.settle()
+    kept = world.supervisor.state.ledger.size
+    assert kept == world.supervisor.state.session_table.account("d").size > 0
+    world.crash()
+
+    back(world, d, a)
+
+    assert world.supervisor.state.ledger.size == kept
+    assert world.supervisor.state.session_table.account("d").size == kept
+    (session,) = [one for one in world.supervisor.state.session_table.sessions if one.node == "d"]
+    assert session.account.size == kept
+
+
+def test_what_an_agent_published_counts_as_its_nodes_after_a_restart_too():
+    world = World()
+    d, a = world.life("d"), world.life("na", "a", "b", topics=["x.*"])
+    world.settle()
+    a.is_mute = True
+    d.ask("ether.publish", params={"topic": "x.y", "data": pack("data")})
+    world.settle()
+    kept = world.supervisor.state.ledger.size
+    assert kept == world.supervisor.state.session_table.account("d", of_events=True).size > 0
+
+    world.crash()
+
+    assert world.supervisor.state.ledger.size == kept
+    assert world.supervisor.state.session_table.account("d", of_events=True).size == kept
+
+
 def test_what_was_not_committed_is_sent_again_by_its_delegator_and_runs_once():
     world = World(synced=False)
     d, a = pair(world)

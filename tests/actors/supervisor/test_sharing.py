@@ -21,10 +21,13 @@ from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 
 
-def scale(peer: Peer, *agents: str, places: int = 1, scales: bool = True, capability: str = "x.y") -> None:
+def scale(
+    peer: Peer, *agents: str, places: int = 1, scales: bool = True, capability: str = "x.y", idempotent: bool = False,
+    **fields: Any,
+) -> None:  # fmt: skip
     """Register instances of an agent that scales."""
-    declared = (Capability(name=capability),)
-    manifest = Manifest(agent=agents[0], capabilities=declared, max_concurrency=places)
+    declared = (Capability(name=capability, idempotent=idempotent),)
+    manifest = Manifest(agent=agents[0], capabilities=declared, max_concurrency=places, **fields)
     packed = pack(manifest.model_dump(mode="json", exclude_defaults=True, exclude={"agent"}))
     body = {"agents": list(agents), "manifest": packed, "scales": scales}
     peer.send(Kind.REGISTER, request_id=request_id(peer.bus.next_id()), body=body)
@@ -37,6 +40,12 @@ def ask(desk: Peer, count: int, **to: Any) -> list[int]:
     numbers = [desk.delegate("d", **to) for _ in range(count)]
     desk.bus.step()
     return numbers
+
+
+def listed(**reached: str) -> Access:
+    """An access list that says whom delegators reach; nodes `host…` may have agents `a…` and `b…`."""
+    rules = [DelegateRule(who=who, to=to) for who, to in reached.items()]
+    return Access(delegate=rules, register=[RegisterRule("n?", "?"), RegisterRule("host*", ["a*", "b*"])])
 
 
 def given(peer: Peer) -> list[tuple[int, str]]:
@@ -326,22 +335,95 @@ def test_however_many_name_an_instance_what_waits_behind_them_goes_to_others(man
     assert given(host) == [(free[0], "a-2"), (free[1], "a-3"), (free[2], "a-4")]
 
 
-def test_what_the_access_list_gives_to_one_instance_only_holds_up_nothing_behind_it() -> None:
-    rules = [DelegateRule(who="p", to="a"), DelegateRule(who="d")]
-    access = Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
-    bus, desk, host = started("a", access=access)
-    [begun] = ask(desk, 1)
+@pytest.mark.parametrize("many", [1, 20])
+def test_what_a_node_registers_whom_nobody_reaches_holds_up_nothing(many: int) -> None:
+    """However alike it is to an agent that scales: its instances, on all nodes, share what waits as if it were not there."""
+    bus, desk, host = started("a", access=listed(d="a*"))
+    strangers = [bus.node(f"stranger{number}") for number in range(many)]
+    for number, stranger in enumerate(strangers):
+        scale(stranger, f"stranger{number}")
+    numbers, before = ask(desk, 7), host.session.input.tag
+    assert given(host) == [(numbers[0], "a")]
+    assert host.session.input.tag == before, "no look is charged"
+
+    second = bus.node("host-2")
+    scale(host, "a-2")
+    scale(second, "a-3")
+    order = []
+    while work := [(peer, number, agent) for peer in (host, second) for number, agent in given(peer)]:
+        for peer, number, agent in work:
+            peer.respond(agent, number)
+            order.append((number, agent))
+            bus.step()
+
+    assert [number for number, _ in order] == numbers[1:]
+    assert {agent for _, agent in order} == {"a-2", "a-3"}
+    assert [given(stranger) for stranger in strangers] == [[]] * many
+
+
+def test_agents_of_two_teams_with_rules_of_their_own_do_not_hold_up_each_other() -> None:
+    bus, desk, host = started("a", access=listed(d="a*", e="b*"))
+    scale(host, "b")
+    other = bus.delegator("e")
+    first, ours = ask(desk, 2)
+    assert given(host) == [(first, "a")]
+    scale(host, "a-2", "a-3")
+    assert given(host) == [(ours, "a-2")]
+    second, theirs = [other.delegate("e") for _ in range(2)]
+    bus.step()
+    assert given(host) == [(second, "b")]
+    scale(host, "b-2")
+    assert given(host) == [(theirs, "b-2")]
+
+
+@pytest.mark.parametrize(
+    ("capability", "ours", "theirs"),
+    [
+        ("x.y", {}, {"interface": ("chained",)}),
+        ("x.y", {"idempotent": True}, {}),
+        ("*", {}, {"exclusions": ("x",)}),
+    ],
+)
+def test_instances_that_declare_something_else_hold_up_nothing(
+    capability: str, ours: dict[str, Any], theirs: dict[str, Any]
+) -> None:
+    """Whoever may register the name of an instance does not have to declare the same."""
+    bus = Bus(access=listed(d="a*"))
+    desk, host, other = bus.delegator("d"), bus.node("host"), bus.node("host-2")
+    scale(host, "a", capability=capability, **ours)
+    first, second = ask(desk, 2)
+    assert given(host) == [(first, "a")]
+    scale(other, *(f"a-{number}" for number in range(10, 30)), capability=capability, **theirs)
+
+    scale(host, "a-2", capability=capability, **ours)
+
+    assert (given(host), given(other)) == ([(second, "a-2")], [])
+
+
+def test_instances_of_two_versions_share_what_waits() -> None:
+    _, desk, host = started("a")
+    first, second = ask(desk, 2)
+    assert given(host) == [(first, "a")]
+
+    scale(host, "a-2", version="2.0.0")
+
+    assert given(host) == [(second, "a-2")]
+
+
+def test_an_instance_that_a_rule_names_by_itself_has_a_queue_of_its_own_and_holds_up_no_other() -> None:
+    bus, desk, host = started("a", access=listed(p="a", d="*"))
+    alone = ask(desk, 2)
     bound = bus.delegator("p").delegate("p")
     bus.step()
-    free = ask(desk, 2)
-    given(host)
+    scale(host, "a-2")
+    shared = ask(desk, 4)
+    scale(host, "a-3")
 
-    scale(host, "a-2", "a-3")
-
-    assert given(host) == [(free[0], "a-2"), (free[1], "a-3")]
-    host.respond("a", begun)
-    bus.step()
-    assert given(host) == [(bound, "a")]
+    assert given(host) == [(alone[0], "a"), (shared[0], "a-2"), (shared[1], "a-3")]
+    for before, number in ((alone[0], alone[1]), (alone[1], bound)):
+        host.respond("a", before)
+        bus.step()
+        assert given(host) == [(number, "a")]
 
 
 def test_an_instance_of_many_places_is_given_what_waits_for_many_of_one() -> None:
@@ -451,25 +533,30 @@ def test_of_more_nodes_than_one_step_looks_at_each_has_its_turn() -> None:
 
 
 def test_a_look_in_vain_is_one_of_the_step_s_and_charged_to_the_node_of_what_waits() -> None:
-    rules = [DelegateRule(who="p", to="a"), DelegateRule(who="d")]
-    access = Access(delegate=rules, observe="*", read="*", change="*", register=[RegisterRule("*", "*")])
-    bus, desk, host = started("a", access=access)
-    ask(desk, 1)
-    bound = bus.delegator("p")
-    for _ in range(2 * SHARED_PER_STEP):
-        bound.delegate("p")
+    """What another access list let an agent have stays with it."""
+    bus = Bus()
+    journal = StoredJournal(Disk())
+    bus.restart(journal)
+    desk, bound, host = bus.delegator("d"), bus.delegator("p"), bus.node("host")
+    scale(host, "a")
+    for _ in range(2 * SHARED_PER_STEP + 1):
+        bound.delegate("p", timeout=500.0)
     bus.step()
-    [free] = ask(desk, 1)
-    given(host)
-    other, before = bus.node("other"), host.session.input.tag
+    free = desk.delegate("d", timeout=500.0)
+    bus.step()
+    host.die()
+    bus.pass_time(40.0)
+    bus.restart(journal.crash(), access=listed(d="*", p="b*"))
+    other, session = bus.node("host-2"), bus.agent("a").session
+    before = session.input.tag
 
-    scale(other, "b")
+    scale(other, "a-2")
 
     assert given(other) == []
-    assert host.session.input.tag - before == SHARED * SHARED_PER_STEP
+    assert session.input.tag - before == SHARED * SHARED_PER_STEP
     bus.step()
     bus.step()
-    assert given(other) == [(free, "b")]
+    assert given(other) == [(free, "a-2")]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -17,11 +17,13 @@ from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
 
 
-def answer(peer: Peer, agent: str, number: int, state: BroughtState, flags: Flag = Flag.NONE) -> None:
+def answer(
+    peer: Peer, agent: str, number: int, state: BroughtState, flags: Flag = Flag.NONE, *, attempt: int = 1
+) -> None:
     """Answer a delegation, with a state."""
     answered = pack_envelope(
         Kind.RESPONSE, request_id=request_id(number), source=agent.encode(), target=b"desk", capability=b"x.y",
-        status=Status.COMPLETED, flags=flags, body=b"\x80",
+        status=Status.COMPLETED, flags=flags, attempt=attempt, body=b"\x80",
     )  # fmt: skip
     peer.raw(join_frame([join_state(answered, state)], peer.said_session))
 
@@ -142,6 +144,31 @@ def test_a_state_comes_with_an_outcome(world: tuple[Bus, Peer, Peer]) -> None:
     bus.step()
 
     assert saved(bus) is None
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_what_runs_again_counts_once_unless_its_first_run_comes_back(comes_back: bool) -> None:
+    """As docs/state.md says of methods that are idempotent."""
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), bus.node("n", "w", idempotent=True)
+    number = begin(bus, desk, worker, timeout=60.0)
+    worker.die()
+    bus.pass_time(10.0)
+    if comes_back:
+        worker.is_dead = False
+        worker.hello()
+        worker.register("w", idempotent=True)
+        answer(worker, "w", number, state(0, b"first"), Flag.RESENT)
+    else:
+        worker = bus.node("n2", "w", idempotent=True)
+    bus.step()
+    assert saved(bus) == ((1, b"first") if comes_back else None)
+    assert desk.outcomes() == {}  # it was an earlier attempt's
+
+    answer(worker, "w", number, state(1, b"second") if comes_back else state(0, b"second"), attempt=2)
+    bus.step()
+    assert desk.outcomes() == {number: Status.COMPLETED}
+    assert saved(bus) == (2 if comes_back else 1, b"second")
 
 
 def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:

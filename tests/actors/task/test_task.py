@@ -12,6 +12,7 @@ from ether.testing import Probe, TestRuntime
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.capability import capability
 from ether_actors.task.task import MAX_PROGRESS_DATA, Task
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
@@ -327,6 +328,16 @@ def test_data_in_the_place_of_the_status_is_told_with_the_way_to_say_it():
     assert response.error is not None
     assert "respond('done'): the first is a Status" in response.error.message
     assert "data='done'" in response.error.message
+
+
+def test_one_artifact_without_a_list_is_told_with_the_list():
+    response = run(lambda task: task.respond(artifacts=Artifact(path="a.md")))
+
+    assert response.error is not None
+    assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "usage")
+    assert response.error.message == (
+        "UsageError: respond: artifacts is one artifact: give a list, as in artifacts=[task.artifact(path)]."
+    )
 
 
 def test_an_answer_with_a_field_that_is_none_is_an_error_of_the_handler():

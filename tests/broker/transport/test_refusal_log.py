@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import threading
+from logging import DEBUG, WARNING
 
-from ether_broker.errors import NoSession
+from ether_broker.errors import NameTaken, NoSession
 from ether_broker.transport.refusal_log import RefusalLog
 
 
@@ -47,6 +48,18 @@ def test_a_peer_that_has_to_say_hello_is_told_of_and_is_no_warning(caplog):
 
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert refusals.by_reason["no_session"] == 1
+
+
+def test_what_is_ordinary_of_a_reason_hides_no_warning_of_it(caplog):
+    refusals = RefusalLog()
+    caplog.set_level("DEBUG")
+
+    for level in (DEBUG, DEBUG, WARNING, WARNING, DEBUG, WARNING, DEBUG):
+        refusals.note("", "handshake_failed", "", level)
+    refusals.note("", NameTaken.code, "")
+
+    assert [record.levelno for record in caplog.records] == [DEBUG, DEBUG, WARNING, WARNING, DEBUG, DEBUG]
+    assert refusals.by_reason == {"handshake_failed": 7, "name_taken": 1}
 
 
 def test_threads_count_together(caplog):

@@ -483,3 +483,21 @@ def test_an_address_is_what_its_transport_says_and_one_may_serve_both_ways() -> 
     session_table.unreachable(at)
     assert session_table.expire(3.0) == [session]
     assert session_table.by_address == {}
+
+
+def test_what_was_kept_for_a_node_is_its_keys_once_that_is_known() -> None:
+    session_table = SessionTable(owner=lambda _address: "key")
+    kept = [session_table.account("n"), session_table.account("n", of_events=True)]
+    for account in kept:
+        account.add(100)
+    key = session_table.account("key")
+    key.add(1)
+
+    session = entered(session_table)
+
+    assert session.account is key
+    assert (key.size, session_table.account("key", of_events=True).size) == (101, 100)
+    for account in kept:
+        account.add(-100)
+    assert (key.size, session_table.account("key", of_events=True).size) == (1, 0)
+    assert session_table.account("n").size == 0

@@ -983,6 +983,25 @@ def test_an_agent_whose_successor_cannot_be_made_stays_as_it_was(tmp_path: Path,
         assert it.ask("keeper")["word"] == "second"
 
 
+def test_arguments_are_compared_with_what_is_called(tmp_path: Path):
+    bare, filled = AgentSpec("tests.runtime.reloaded:Bare"), AgentSpec("tests.runtime.reloaded:Filled")
+    with world(tmp_path, node("n1", bare, filled)) as it:
+        report = it.reload(node("n1", replace(bare, kwargs={"word": "x"}), replace(filled, kwargs={"more": 2})))
+        assert list(report.failed) == ["n1/bare"]
+        assert "unexpected keyword argument 'word'. It stays" in report.failed["n1/bare"]
+        assert report.restarted == {"n1/filled": "kwargs"}
+        assert it.bus.delegate("keep.word", to="bare").result(10).data == "bare"
+        assert it.ask("filled") == {"word": "filled", "more": 2}
+
+
+def test_an_agent_that_could_not_be_made_where_it_is_to_move_stays_where_it_is(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN))) as it:
+        report = it.reload(node("n1"), node("n2", AgentSpec(PLAIN), replace(KEEP, kwargs={"wrod": "x"})))
+        assert list(report.failed) == ["n2/keeper"]
+        assert report.unchanged == ("n1", "n2", "n1/keeper", "n2/plain")
+        assert it.agents() == {"keeper": "n1", "plain": "n2"}
+
+
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_nothing_is_stopped_if_what_is_new_does_not_start(tmp_path: Path, *, is_elsewhere: bool):
     bad = AgentSpec("tests.runtime.reloaded:Keper")

@@ -24,6 +24,7 @@ from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox import Offer
+from ether_broker.transport.account import Account
 from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation
 from ether_broker.wire.frame import Flag, mark, name_of, read_header
@@ -84,12 +85,16 @@ class EventService:
                 "publish where the data is, as an artifact."
             )
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
-        if not state.ledger.has_room(entry.account, size + len(agents) * ENTRY_OVERHEAD):
-            raise broker_full(state.ledger, entry.account)
-        queue = entry.asking_session.input
+        session = entry.asking_session
+        account = state.session_table.account(session.owner or session.node, of_events=True)
+        if not state.ledger.has_room(account, size + len(agents) * ENTRY_OVERHEAD):
+            raise broker_full(state.ledger, account)
+        queue = session.input
         queue.given = max(len(agents), queue.given >> 1)
         queue.spend(len(agents) * (DELIVERED + DELIVERY_ENDED) + (size >> DELIVERED_SHIFT))
-        full = [name for agent in agents if (name := self._give(entry, agent, topic, body, timeout)) is not None]
+        full = [
+            name for agent in agents if (name := self._give(entry, agent, topic, body, timeout, account)) is not None
+        ]
         given, refused = len(agents) - len(full), full + refused
         if refused:
             detail = f"{len(refused):,} subscribers have no room: {', '.join(refused[:_SHOWN])}"
@@ -127,7 +132,9 @@ class EventService:
         room = max(0, MOST_SUBSCRIBERS - len(agents))
         return agents + down[:room], [agent.manifest.agent for agent in down[room:]]
 
-    def _give(self, asked: Entry, agent: Registration, topic: str, body: bytes, timeout: float) -> str | None:
+    def _give(  # noqa: PLR0917  made for one call
+        self, asked: Entry, agent: Registration, topic: str, body: bytes, timeout: float, account: Account
+    ) -> str | None:  # fmt: skip
         """Delegate the handling of an event to a subscriber; its name if it has no room."""
         state, delivery = self._state, self._delivery
         choice = state.registry.resolve(agent, EVENT_PREFIX + topic.encode())
@@ -142,7 +149,7 @@ class EventService:
         if asked.is_volatile:
             envelope = mark(envelope, Flag(VOLATILE))
         entry = Entry(
-            read_header(envelope), envelope, state.bus.session, choice, account=asked.account, pinned=True,
+            read_header(envelope), envelope, state.bus.session, choice, account=account, pinned=True,
             deadline=deadline, now=state.now,
         )  # fmt: skip
         offer = agent.mailbox.offer(entry)

@@ -8,7 +8,7 @@ a node ── SCALE ──► scaled ──► event                           h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import islice
 from math import inf
 from operator import attrgetter
@@ -43,12 +43,15 @@ _MOST_INSTANCES: Final = 1 << 17
 
 
 class _Instances:
-    """The instances of agents that scale and declare the same capabilities, which may do each other's work."""
+    """Instances of agents that scale which do each other's work: they declare the same, and who may reach one may reach all.
 
-    __slots__ = ("declared", "due", "free", "members", "waiting")
+    So none is free in vain while something waits for another, whatever else is registered.
+    """
 
-    def __init__(self, declared: frozenset[str]) -> None:
-        self.declared = declared
+    __slots__ = ("due", "free", "key", "members", "waiting")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
         self.members: dict[Registration, int] = {}
         """{instance: how many delegations its node was told last that it has; -1 before it was told}."""
         self.free: dict[Registration, None] = {}
@@ -62,10 +65,12 @@ class _Instances:
 class Sharing:
     """The part of the supervisor that treats what waits for instances of an agent as one queue.
 
-    As soon as an instance is free, it is given the oldest delegation that waits for another one with its capabilities, high
-    priority first; if something waits for more than 16, for one of 16 whose turn it is. A delegation stays where it is if its
-    delegator names the instance, if another one has handed it back, and once none of the instances that are free may have
-    it, by the access list or by what it was made for. Nothing here runs for agents that do not scale.
+    As soon as an instance is free, it is given the oldest delegation that waits for another one that is alike, high priority
+    first; if something waits for more than 16, for one of 16 whose turn it is. Those are alike that declare the same
+    (capabilities, which of them are idempotent, exclusions, interface) and belong to the same rules of the access list: what
+    somebody else registers, whom the delegators of these do not reach, is not one of them. A delegation stays where it is if
+    its delegator names the instance, if another one has handed it back, and once none of those that are free may have it: by
+    what it was made for, or by the access list that a restarted broker has. Nothing here runs for agents that do not scale.
 
     Args:
         state: of the broker.
@@ -77,8 +82,8 @@ class Sharing:
         self._state = state
         self._recipients = recipients
         self._reassignment = reassignment
-        self._alike: dict[frozenset[str], _Instances] = {}
-        """{names of capabilities: the instances that declare these}."""
+        self._alike: dict[Hashable, _Instances] = {}
+        """{`Group.sharing_key`: the instances that have it}."""
         self._instances: dict[Registration, _Instances] = {}
         """{instance: it and those that are like it}."""
         self._names: Counter[tuple[Session, bytes]] = Counter()
@@ -114,10 +119,11 @@ class Sharing:
 
     def _enter(self, agent: Registration) -> _Instances:
         agent.mailbox.share(_is_shared)
-        declared = frozenset(capability.name for capability in agent.manifest.capabilities)
-        instances = self._alike.get(declared)
+        assert agent.replicas is not None
+        key = agent.replicas.sharing_key
+        instances = self._alike.get(key)
         if instances is None:
-            instances = self._alike[declared] = _Instances(declared)
+            instances = self._alike[key] = _Instances(key)
         instances.members[agent] = -1
         self._instances[agent] = instances
         self._names.update((agent.session, name) for name in _agents_of(agent.name))
@@ -131,7 +137,7 @@ class Sharing:
         for some in (instances.members, instances.free, instances.waiting):
             some.pop(agent, None)
         if not instances.members:
-            del self._alike[instances.declared]
+            del self._alike[instances.key]
         for name in _agents_of(agent.name):
             self._names[agent.session, name] -= 1
             if not self._names[agent.session, name]:

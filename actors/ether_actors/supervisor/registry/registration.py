@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from itertools import count
@@ -45,6 +45,10 @@ class Group(Protocol):
 
     kind: Interface | None
     """The one pattern of delegation that they take; None for those that take both."""
+
+    @property
+    def sharing_key(self) -> Hashable:
+        """What agents have in common that may have each other's work, whichever version of a class each is."""
 
     def update(self, member: Registration, /) -> None:
         """Note that an agent has more or less to do."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Hashable, Iterator
 from operator import attrgetter
 from typing import Final, Protocol
 
@@ -53,6 +53,7 @@ class Replicas:
         "_by_load",
         "_loads",
         "_members",
+        "_sharing_key",
         "_told",
         "_watchers",
         "inactive",
@@ -82,6 +83,8 @@ class Replicas:
         """The one that takes work, if there is just one."""
         self._told: _Best | None = None
         """What they were told last."""
+        self._sharing_key: Hashable = None
+        """None before it is asked for."""
 
     def __len__(self) -> int:
         """How many take work."""
@@ -115,6 +118,14 @@ class Replicas:
             capability = self.manifest.resolve(name.decode(errors="replace"))
             self.resolved[name] = None if capability is None else capability.name.encode()
         return self.resolved[name]
+
+    @property
+    def sharing_key(self) -> Hashable:
+        """What all have in common that may have their work: what they declare, and what the access list tells of them."""
+        if self._sharing_key is None:
+            declared = frozenset((capability.name, capability.idempotent) for capability in self.manifest.capabilities)
+            self._sharing_key = declared, frozenset(self.manifest.exclusions), self.kind, self.marks
+        return self._sharing_key
 
     # -- what changes --------------------------------------------------------------------------------------------
 

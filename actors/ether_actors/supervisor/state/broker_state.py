@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 
     Identify = Callable[[Address], Identity | None]
 
-__all__ = ["MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
+__all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
+MOST_AHEAD: Final = 2 << 20
+"""Bytes that wait for the journal, after which what has come waits in the queues of its sessions, where each has its turn."""
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -55,6 +57,8 @@ _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
 _ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
+_UNANSWERED: Final = "it has not answered very much that has ended"
+"""Why a node is cut off that leaves a quarter of the broker's bytes unanswered."""
 
 
 class BrokerState:
@@ -82,6 +86,7 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
+        self.ledger.on_much_held = lambda session: session_table.close(session, _UNANSWERED)
         self.leases: LeaseTable = LeaseTable(self._parent_of)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
@@ -116,6 +121,11 @@ class BrokerState:
     def is_behind(self) -> bool:
         """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
         return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether so much waits for a journal that can be written that nothing is taken in before it has been."""
+        return self.unwritten > MOST_AHEAD and self.journal.trouble is None
 
     @property
     def is_unread(self) -> bool:

@@ -44,6 +44,10 @@ _FLAGS: Final = 3
 _PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 ENTRY_OVERHEAD: Final = 768
 """Bytes that an entry takes beside its envelope."""
+_QUESTIONS_SHIFT: Final = 6
+"""A 64th of all bytes is kept free for questions to the bus."""
+_HELD_SHIFT: Final = 2
+"""A quarter of all bytes is the most that an owner's nodes may leave unanswered when it has ended."""
 _ALLOWED: Final = (
     (_SENT, _ENDED),
     (_RUNNING, _ENDED, _QUEUED),
@@ -71,7 +75,7 @@ class Entry:
     asking_session: Session
     """Of the delegator's node, which gets the outcome."""
     account: Account
-    """Of whoever caused it: the delegator's, or of an event's publisher."""
+    """Of whoever caused it: the delegator's, or of an event's publisher; when it has ended, the specialist's."""
     agent: Registration
     """The specialist that it is given to."""
     capability: bytes
@@ -188,6 +192,8 @@ class Ledger:
         self.bound: Container[bytes] = ()
         """Delegations that something hangs on; `on_left` is told when one of them ends, or goes back into a mailbox."""
         self.on_left: Callable[[Entry], None] = lambda _entry: None
+        self.on_much_held: Callable[[Session], None] = lambda _session: None
+        """Told of a session whose owner leaves too much unanswered."""
 
     def __len__(self) -> int:
         """Delegations without an outcome."""
@@ -215,7 +221,7 @@ class Ledger:
         entry.state = state
         self._number = entry.number = number = self._number + 1
         self.size += entry.size
-        entry.account.size += entry.size
+        entry.account.add(entry.size)
         entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
         entry.agent.work[entry] = None
         self._asked[source][number] = entry
@@ -262,6 +268,7 @@ class Ledger:
         entry.envelope = b""  # whoever still has the entry keeps nothing that is not counted
         if entry.holds_credit and not entry.agent.session.lost:
             entry.agent.ended_at_node[request_id] = entry
+            self._hold(entry)
         else:
             self._release(entry)
         if self.bound and request_id in self.bound:
@@ -283,18 +290,36 @@ class Ledger:
     def forget(self, entry: Entry) -> None:
         """Forget an ended delegation that its node still has: now the node has answered."""
         if entry.agent.ended_at_node.pop(entry.request_id, None) is not None:
-            self._release(entry)
+            self._let_go(entry)
 
     def forget_ended_at_node(self, agent: Registration) -> None:
         """Forget the ended delegations that the agent's node still has: the node is gone."""
         for entry in agent.ended_at_node.values():
-            self._release(entry)
+            self._let_go(entry)
         agent.ended_at_node.clear()
+
+    def _hold(self, entry: Entry) -> None:
+        """Count what is kept of an ended delegation for the node that has not answered, and no more for who asked."""
+        self._release(entry)
+        entry.size, entry.account = ENTRY_OVERHEAD, entry.agent.session.account
+        self.size += ENTRY_OVERHEAD
+        entry.account.add(ENTRY_OVERHEAD)
+        entry.account.held += ENTRY_OVERHEAD
+        if entry.account.held > self.most >> _HELD_SHIFT:
+            self.on_much_held(entry.agent.session)
+
+    def _let_go(self, entry: Entry) -> None:
+        entry.account.held -= entry.size
+        self._release(entry)
 
     def _release(self, entry: Entry) -> None:
         self.size -= entry.size
-        entry.account.size -= entry.size
+        entry.account.add(-entry.size)
 
-    def has_room(self, account: Account, size: int) -> bool:
-        """Whether more bytes may be kept for an owner: it may have as much as is free, so that nobody takes all."""
-        return self.size + account.size + size <= self.most
+    def has_room(self, account: Account, size: int, *, of_question: bool = False) -> bool:
+        """Whether more bytes may be kept for an owner: it may have as much as is free, so that nobody takes all.
+
+        A question to the bus may have a little more, so that whoever is at that bound can ask what takes its part.
+        """
+        most = self.most + (self.most >> _QUESTIONS_SHIFT) if of_question else self.most
+        return self.size + account.size + size <= most and self.size + size <= self.most

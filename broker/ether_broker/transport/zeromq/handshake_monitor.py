@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import struct
 import threading
 from typing import Any, Final
@@ -23,10 +25,8 @@ _EVENTS: Final = (
     | zmq.Event.MONITOR_STOPPED
 )
 _EVENT: Final = struct.Struct("=HI")
-_REASONS: Final = {
-    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it has no key, or another key for the broker",
-    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it took too long, or hung up",
-}
+_HUNG_UP: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
+"""Why a handshake ended whose peer closed the connection: so does who only looks whether somebody listens, as commands do."""
 
 
 def read_event(monitor: zmq.Socket[Any]) -> tuple[zmq.Event, int]:
@@ -64,23 +64,29 @@ class HandshakeMonitor:
                 self._note(*event)
         self._monitor.close(0)
 
-    def _note(self, event: zmq.Event, connection: int) -> None:
+    def _note(self, event: zmq.Event, value: int) -> None:
+        """Take an event; its value is the connection, or of a handshake that failed without detail the errno."""
         if event is zmq.Event.ACCEPTED:
-            self._open.add(connection)
+            self._open.add(value)
         elif event is zmq.Event.HANDSHAKE_SUCCEEDED:
             self._open.clear()
         elif event is zmq.Event.DISCONNECTED:
-            if connection in self._open and not self._has_failed:
+            if value in self._open and not self._has_failed:
                 self._count("what it said is not ZeroMQ")
-            self._open.discard(connection)
+            self._open.discard(value)
             self._has_failed = False
         else:
             self._has_failed = True
-            if event in _REASONS:
-                self._count(_REASONS[event])
+            if event is zmq.Event.HANDSHAKE_FAILED_PROTOCOL:
+                self._count("it has no key, or another key for the broker")
+            elif event is zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
+                if value in _HUNG_UP:
+                    self._count("it hung up", logging.DEBUG)
+                else:
+                    self._count("it took too long")
 
-    def _count(self, why: str) -> None:
-        self._refusals.note("", "handshake_failed", f"a connection was closed in its handshake: {why}")
+    def _count(self, why: str, level: int = logging.WARNING) -> None:
+        self._refusals.note("", "handshake_failed", f"a connection was closed in its handshake: {why}", level)
 
     def close(self) -> None:
         """End the watching; before the socket is closed."""

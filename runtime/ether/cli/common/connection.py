@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Final
 
 from ether.cli.common.bus_options import BusAddress, BusOptions
 from ether.cli.common.listening import is_listening, others
 from ether.runtime import Runtime
+from ether_broker.discovery.own_clusters import told_elsewhere
 from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 
@@ -76,6 +78,10 @@ def wait_for(bus: BusAddress, wait: float = 0.0) -> str:
     limit = time.monotonic() + wait
     while not is_listening(url):
         if time.monotonic() >= limit:
+            if (elsewhere := told_elsewhere(url)) is not None:
+                raise BrokerUnavailable(
+                    f"No broker listens at {url}: the cluster {Path(url).stem!r} runs at {elsewhere}: --connect that."
+                )
             found = [] if bus.url else others(url)
             there = f" These are there: {', '.join(found)}." if found else ""
             msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect.{there}"

@@ -7,6 +7,8 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from ether_broker.discovery.own_clusters import addresses_beside
+
 __all__ = ["is_listening", "others"]
 
 _KNOCK: Final = 2.0
@@ -17,10 +19,11 @@ _NAMED: Final = 5
 
 
 def others(url: str) -> list[str]:
-    """The addresses of this user's other buses that run, as `ether up --name` binds them: five at most."""
+    """The addresses of this user's other buses that run, as `ether up --name` or a cluster file binds them: five at most."""
     folder = Path(url.removeprefix("ipc://")).parent
     found = (f"ipc://{path}" for path in sorted(folder.glob("*.sock")) if f"ipc://{path}" != url)
-    return list(itertools.islice((one for one in found if is_listening(one, _GLANCE)), _NAMED))
+    listening = (one for one in found if is_listening(one, _GLANCE))
+    return list(itertools.islice(dict.fromkeys(itertools.chain(listening, addresses_beside(url))), _NAMED))
 
 
 def is_listening(url: str, timeout: float = _KNOCK) -> bool:

@@ -23,7 +23,7 @@ from ether.cli.journal.timestamps import moment_text, parse_moment
 from ether.text_io.terminal import is_drawn
 from ether_broker.envelope.status import Status
 from ether_broker.errors import UsageError
-from ether_broker.name_hint import choice
+from ether_broker.name_hint import choice, nearest
 from ether_broker.wire.frame import Kind
 
 if TYPE_CHECKING:
@@ -192,7 +192,20 @@ def _list(trail: Trail, wanted: EntryFilter, limit: int, out: Output, *, follow:
         if follow:
             _follow(trail, wanted, last, lines, out)
     if not page.entries and not follow:
-        out.note("nothing to list")
+        out.note(f"nothing to list{_meant(trail, wanted)}")
+
+
+def _meant(trail: Trail, wanted: EntryFilter) -> str:
+    """What may be meant by agents and events that the journal has nothing of."""
+    if not wanted.agents and not wanted.events:
+        return ""
+    agents, events = trail.newest_names()
+    hints = [
+        f": there is no {what} {name!r}.{nearest(name, known)}"
+        for what, names, known in (("agent", wanted.agents, agents), ("event", wanted.events, events))
+        for name in sorted(names - known)
+    ]
+    return "".join(hints)
 
 
 def _follow(trail: Trail, wanted: EntryFilter, after: int, lines: Lines, out: Output) -> None:

@@ -22,6 +22,7 @@ from ether.cli.common.listening import is_listening
 from ether.cli.common.output import seconds
 from ether.cli.setup.versions import LIBRARIES
 from ether.version import installed_version
+from ether_broker.discovery.own_clusters import told_elsewhere
 from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey, MissingExtra
 from ether_broker.transport.endpoint import LAN, default_endpoint, prepare_endpoint
 
@@ -201,7 +202,10 @@ def bus(address: BusAddress) -> Iterator[Check]:
         yield Check("broker", FAIL, str(error), "see what is advertised: `ether discover`")
         return
     if not is_listening(url, _PATIENCE):
-        if address.url is None:
+        if (elsewhere := told_elsewhere(url)) is not None:
+            where = f"nobody listens at {url}: the cluster {Path(url).stem!r} runs at {elsewhere}"
+            yield Check("broker", FAIL, where, f"--connect {elsewhere}")
+        elif address.url is None:
             yield Check("broker", OK, f"none runs; {url} is free for `ether up`")
         else:
             yield Check("broker", FAIL, f"nobody listens at {url}", f"ether up --bind {url}")

@@ -189,7 +189,9 @@ class Reload:
 
     def _bring(self, node: str) -> None:
         """Start what is new, and what has changed anew; who is to go stays."""
-        self._tell(node, [*self._first(node), *self._left(self._before[node], self._wanted[node])])
+        wanted = self._wanted[node]
+        moved = without(wanted.agents, agents_by_name(wanted).keys() - self._moved[node])
+        self._tell(node, [*self._first(node), *self._left(self._before[node], wanted)], moved)
 
     def _clear(self, node: str) -> None:
         """Stop what is to go."""
@@ -226,15 +228,21 @@ class Reload:
         if node not in self._failed:
             self._tell(node, self._wanted[node].agents)
 
-    def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
+    def _tell(self, node: str, agents: Sequence[NamedAgents], coming: Sequence[NamedAgents] = ()) -> None:
         """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
+
+        Of those that are `coming` later it says whether they can be made.
 
         Until then it is started with those that it had, if it ends.
         """
         is_old = node in self._anew or node not in self._wanted
         spec = self._hosted[node].spec if is_old else self._wanted[node].spec
         told = [kind for kind in agents if kind.names]
-        request = {"agents": [{"agent": agent.as_dict(), "names": names} for agent, names in told]}
+        later = [kind for kind in coming if kind.names]
+        request = {
+            key: [{"agent": agent.as_dict(), "names": names} for agent, names in kinds]
+            for key, kinds in (("agents", told), ("coming", later))
+        }  # fmt: skip
         try:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more

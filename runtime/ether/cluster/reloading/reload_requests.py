@@ -17,7 +17,6 @@ import logging
 import os
 import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from typing import Any, Final, Self
 
 from ether.cluster.reloading.reload_plan import ReloadReport
 from ether.process.start_failure import error_of_code
+from ether_broker.discovery.own_clusters import user_of
 from ether_broker.errors import BrokerUnavailable, EtherError, Forbidden
 from ether_broker.transport.endpoint import default_endpoint
 
@@ -38,7 +38,6 @@ _LEAVE: Final = 2 * _READ + 1.0
 """Seconds in which a request that is being taken has ended, at the end."""
 _MOST: Final = 1 << 16
 """Bytes of a request."""
-_CREDENTIALS: Final = struct.Struct("3i")
 
 
 class ReloadRequests:
@@ -112,7 +111,7 @@ class ReloadRequests:
             try:
                 connection, _ = self._listener.accept()
                 with connection:
-                    if _user_of(connection) == os.getuid():
+                    if user_of(connection) == os.getuid():
                         answer = self._answer(_file(_read(connection, _MOST, _READ)))
                         connection.settimeout(_READ)
                         connection.sendall(json.dumps(answer).encode())
@@ -146,7 +145,7 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
     with socket.socket(socket.AF_UNIX) as asking:
         try:
             asking.connect(_address(name))
-            if _user_of(asking) != os.getuid():
+            if user_of(asking) != os.getuid():
                 raise Forbidden(
                     f"A process of another user stands where your cluster {name!r} would be; nothing was sent."
                 )
@@ -178,13 +177,6 @@ def _file(request: bytes) -> str | None:
             return file
         case _:
             raise ValueError("it asks for no reload")
-
-
-def _user_of(connection: socket.socket) -> int:
-    """The user of the process at the other end."""
-    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(said)
-    return int(user)
 
 
 def _read(connection: socket.socket, most: int | None = None, timeout: float | None = None) -> bytes:

@@ -5,8 +5,9 @@ broker ──► Node.received ──► take ──► Cell.post
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ether.node.connection.control_calls import ControlCalls, refusal
@@ -27,10 +28,13 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.name_hint import nearest
 from ether_broker.transport.link import REFUSED
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.frame import DRAINS, Flag, Header, Kind, pack_envelope
 from ether_broker.wire.saved_state import SavedState
 
-__all__ = ["AgentHost", "NotStarted"]
+__all__ = ["AgentHost", "NotStarted", "warn_of_own_states"]
+
+logger: logging.Logger = logging.getLogger("ether.node")
 
 _RESENT: Final = int(Flag.RESENT)
 _VOLATILE: Final = int(Flag.VOLATILE)
@@ -56,6 +60,15 @@ class NotStarted(Exception):
         super().__init__(str(error))
         self.error: BaseException = error
         self.stopped: Collection[str] = stopped
+
+
+def warn_of_own_states(cells: Iterable[Cell], base: str) -> None:
+    """Warn of each agent with a state that was given a number behind the name it was to have: it shares no state with that."""
+    for cell in cells:
+        if cell.keeper is not None and cell.name != base:
+            msg = f"{cell.name} has a state of its own, beside that of {base}: give it a `name` if that is meant."
+            logger.warning(msg)
+            warn_unread(logger, msg)
 
 
 class AgentHost:

@@ -212,6 +212,8 @@ class AgentScaling:
             group = next((group for group in self._groups if group.name == name), None)
             if group is None:
                 hint = nearest(name, [group.name for group in self._groups])
+                if name in self._agent_host.agent_names:
+                    hint = f" bus.stop({name!r}) ends one that was started without a `scale`."
                 raise UnknownAgent(f"No agent {name!r} scales on this node.{hint}")
             self._groups.remove(group)
             group.has_ended = True

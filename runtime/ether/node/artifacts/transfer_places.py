@@ -29,15 +29,15 @@ class Place:
     __slots__ = ("gate", "is_leaving", "is_silent", "node", "presses_at", "since")
 
     def __init__(self, node: str, presses_at: float) -> None:
-        self.node = node
-        self.presses_at = presses_at
+        self.node: str = node
+        self.presses_at: float = presses_at
         """From when on it wants the place of another, while it waits."""
         self.gate: SimpleQueue[None] = SimpleQueue()
         self.since: float = 0.0
         """When it was given."""
-        self.is_silent = True
+        self.is_silent: bool = True
         """Whether no chunk has come since."""
-        self.is_leaving = False
+        self.is_leaving: bool = False
         """Whether it is left to another."""
 
 

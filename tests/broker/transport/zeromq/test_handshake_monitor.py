@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import zmq
 
+from ether.cli.common.listening import is_listening
 from ether_broker.security.keys import KeyPair
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
@@ -95,6 +96,20 @@ def test_who_speaks_no_zeromq_is_counted_once_a_connection(door: Door, said: byt
         wait_until(lambda number=number: door.failed >= number, 5.0)
 
     assert door.failed == door.refusals.total == 3
+
+
+def test_who_only_looks_whether_somebody_listens_is_counted_without_a_warning(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("DEBUG")
+    for number in (1, 2):
+        assert is_listening(f"tcp://127.0.0.1:{door.port}")
+        wait_until(lambda number=number: door.failed >= number, 5.0)
+    with socket.create_connection(("127.0.0.1", door.port)):
+        wait_until(lambda: door.failed == 3, 5.0)
+
+    said = [(record.levelname, record.getMessage().rpartition(": ")[2]) for record in caplog.records]
+    assert said == [("DEBUG", "it hung up"), ("DEBUG", "it hung up"), ("WARNING", "it took too long")]
 
 
 @pytest.mark.parametrize("said", [b"", b"\xff\0\0\0\0\0\0\0\1\x7f"], ids=["nothing", "half a greeting"])

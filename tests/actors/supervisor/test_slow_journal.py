@@ -1,0 +1,65 @@
+"""A journal that is slower than what comes: it waits in the queues of its sessions, where each has its turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from ether_actors.supervisor.state import broker_state
+from ether_broker.timing import DEFAULT_TIMING
+from tests.actors.peers import Bus
+from tests.actors.stored_journal import Disk, StoredJournal
+
+MOST = 100_000
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
+    monkeypatch.setattr(broker_state, "MOST_AHEAD", MOST)
+    bus = Bus()
+    bus.state.journal = StoredJournal(Disk(), synced=False)
+    return bus
+
+
+def journal(bus: Bus) -> StoredJournal:
+    found = bus.state.journal
+    assert isinstance(found, StoredJournal)
+    return found
+
+
+def test_who_sends_much_waits_and_who_sends_little_has_its_turn(bus: Bus) -> None:
+    flood, desk = bus.delegator("flood"), bus.delegator("desk")
+    bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(200):
+        flood.delegate("flood", to="a", params="x" * 20_000)
+    for _ in range(20):
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+    at_most = bus.state.unwritten
+    assert MOST < at_most < MOST + 1_200_000, "one step, which takes 256 points"
+    assert bus.supervisor.next_wake() > bus.now, "nothing is looked at again before something was written"
+
+    desk.delegate("desk", to="a")
+    commits = 0
+    while next(bus.state.ledger.asked_by(b"desk"), None) is None:
+        journal(bus).sync()
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+        commits += 1
+    assert commits <= 2
+    assert bus.state.accepted < 150, "it did not wait for all that came before"
+
+
+def test_signs_of_life_count_while_all_else_waits(bus: Bus) -> None:
+    flood = bus.delegator("flood")
+    bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(50):
+        flood.delegate("flood", to="a", params="x" * 20_000)
+    bus.pass_time(3 * float(DEFAULT_TIMING.silence))
+    assert {session.node for session in bus.state.session_table.sessions} == {"nflood", "n"}
+
+    while bus.state.unwritten:
+        journal(bus).sync()
+        bus.step()
+    assert bus.state.accepted == len(bus.state.ledger) == 50
