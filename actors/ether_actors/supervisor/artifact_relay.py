@@ -3,10 +3,10 @@
     node ── FETCH ──► fetch ──► waits ──► the target's node    of a node 32 are without an answer, and 32 at the node it asks
     node ◄── CHUNK ── chunk ◄──────────── the target's node
 
-What waits for a node is passed on in turn for each node that asks. A node that asks may have as many of those 32 as are free:
-half if it is alone, so that the next one has room at once. The broker keeps no bytes but those under way. They are no
-messages of agents: neither the journal nor an observer gets them. Whose file may be read is said by the key that the file's
-own node made; see docs/protocol.md, Artifacts.
+What waits for a node is passed on in turn for each node that asks. A node that asks may have as many of those 32 as are free,
+half if it is alone, so that the next one has room at once; those whose last FETCH had no valid key count as one together. The
+broker keeps no bytes but those under way. They are no messages of agents: neither the journal nor an observer gets them.
+Whose file may be read is said by the key that the file's own node made; see docs/protocol.md, Artifacts.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class ArtifactRelay:
             return
         if header.status != Status.COMPLETED.code:
             fetch.asking.input.spend(REFUSAL)
+        fetch.asking.has_no_key = header.status == Status.REJECTED_CONTEXT.code
         if fetch.is_wanted:
             del fetch.asking.fetches[fetch.request_id]
             if len(envelope) - header.body > MOST_CHUNK:
@@ -107,13 +108,13 @@ class ArtifactRelay:
         """Give a node what waits for it, as far as it has room: one of each node that asks, and again."""
         if not server.fetched:
             return
-        given = Counter(fetch.asking for fetch in server.serves.values())
+        given = Counter(_share(fetch.asking) for fetch in server.serves.values())
         while True:
             free = MOST_OPEN - len(server.serves)
-            asking = next((session for session in server.fetched if given[session] < free), None)
+            asking = next((session for session in server.fetched if given[_share(session)] < free), None)
             if asking is None:
                 return
-            given[asking] += 1
+            given[_share(asking)] += 1
             waiting = server.fetched.pop(asking)
             fetch, envelope = waiting.popleft()
             if waiting:
@@ -125,3 +126,8 @@ class ArtifactRelay:
         asking.input.spend(REFUSAL)
         body = pack({"code": error.code, "message": str(error)})
         self._table.send_aside(asking, pack_envelope(Kind.ERROR, request_id=request_id, body=body))
+
+
+def _share(asking: Session) -> Session | None:
+    """Whose share of a node's room an asker uses: its own, or that of all who have no key."""
+    return None if asking.has_no_key else asking

@@ -160,6 +160,25 @@ def test_who_asks_for_much_leaves_room_for_the_next_at_once(world: tuple[Bus, Pe
     assert [one.number for one in has.took(Kind.FETCH)] == [901], "it waits for none of them to be answered"
 
 
+def test_however_many_have_no_key_who_has_one_has_room_at_once(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    others = [bus.node(f"other{number}") for number in range(2 * MOST_OPEN)]
+    for first in (1_000, 2_000):
+        for number, peer in enumerate(others, first):
+            fetch(peer, number, "has")
+            bus.step()
+        while came := has.took(Kind.FETCH):
+            if first == 1_000:
+                for one in came:
+                    has.send(Kind.CHUNK, request_id=request_id(one.number), status=Status.REJECTED_CONTEXT, body=b"x")
+                bus.step()
+    assert given_to(bus, "has").total() == ALONE, "they count as one"
+    for number in (1, 2):
+        fetch(reads, number, "has")
+    bus.step()
+    assert [one.number for one in has.took(Kind.FETCH)] == [1, 2]
+
+
 def test_who_is_refused_is_charged_for_that(world: tuple[Bus, Peer, Peer], monkeypatch: pytest.MonkeyPatch) -> None:
     bus, reads, has = world
     spent: list[int] = []

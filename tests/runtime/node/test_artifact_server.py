@@ -103,7 +103,7 @@ def test_who_has_no_key_is_answered_late_and_all_of_them_together(world: World) 
     assert world.pass_time(artifact_server._UNLAWFUL) == 1, "one call for all"
     refused = world.sent[1:]
     assert [answer.number for answer in refused] == [*range(len(foreign) + len(unreadable)), 98]
-    assert {answer.status for answer in refused} == {Status.FAILED_EXECUTION.code}
+    assert {answer.status for answer in refused} == {Status.REJECTED_CONTEXT.code}
     codes = [unpack(answer.body)["code"] for answer in refused]
     assert codes == ["artifact_mismatch"] * len(foreign) + ["invalid_envelope"] * (len(unreadable) + 1)
 

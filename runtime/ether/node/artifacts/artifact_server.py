@@ -117,13 +117,13 @@ class ArtifactServer:
         try:
             wanted = self._wanted(envelope[header.body :])
         except Exception as error:  # noqa: BLE001  who asks waits for an answer
-            self._refuse_later(_refusal(header, error))
+            self._refuse_later(_refusal(header, error, Status.REJECTED_CONTEXT))
             return
         try:
             body = self._read(wanted)
             answer = pack_envelope(Kind.CHUNK, request_id=header.request_id, status=Status.COMPLETED, body=body)
         except Exception as error:  # noqa: BLE001  likewise
-            answer = _refusal(header, error)
+            answer = _refusal(header, error, Status.FAILED_EXECUTION)
         self._sender.send_now(answer)
 
     def _refuse_later(self, refusal: bytes) -> None:
@@ -185,10 +185,10 @@ class ArtifactServer:
             os.close(file)
 
 
-def _refusal(header: Header, error: Exception) -> bytes:
+def _refusal(header: Header, error: Exception, status: Status) -> bytes:
     code = error.code if isinstance(error, EtherError) else ArtifactUnavailable.code
     body = pack({"code": code, "message": str(error)})
-    return pack_envelope(Kind.CHUNK, request_id=header.request_id, status=Status.FAILED_EXECUTION, body=body)
+    return pack_envelope(Kind.CHUNK, request_id=header.request_id, status=status, body=body)
 
 
 def _identity(found: os.stat_result) -> str:
