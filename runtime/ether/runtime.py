@@ -634,7 +634,7 @@ class Runtime:
 
         Args:
             topic: words with dots between them, as in `orders.new`; up to 180 characters.
-            data: of plain values, as the params of a delegation; 60 KiB packed at most.
+            data: of plain values, as the params of a delegation; 60 KiB packed at most, with 4,096 maps and lists.
             timeout: seconds that each subscriber has to handle it; None is 60.
             durability: as of `delegate`: with `memory` the event does not wait for the bus's journal.
 
@@ -644,7 +644,7 @@ class Runtime:
             letter. The publisher is not told what becomes of it with a subscriber; observers see it.
 
         Raises:
-            InvalidEnvelope: it is no topic, or no timeout.
+            InvalidEnvelope: it is no topic, or no timeout, or the data has more than 4,096 maps and lists.
             Unserialisable: the data is nothing that can be packed.
             PayloadTooLarge: it has more than 60 KiB.
             Closed: the runtime is not open.

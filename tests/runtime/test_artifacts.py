@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import signal
 import subprocess
@@ -67,6 +68,11 @@ class Scribe(Agent):
     def lease(self, path: str, task: Task) -> Any:
         with task.lease(path) as lease:
             return task.respond(artifacts=[lease.write(CONTENT)])
+
+    @capability("scribe.fail")
+    def fail(self, file: Artifact) -> None:
+        logging.getLogger("scribe").warning("cannot do %s, %r", file, file)
+        raise RuntimeError(f"cannot do {file}, {file!r}")
 
     @capability("scribe.name")
     def name(self, path: str, task: Task) -> Any:
@@ -147,6 +153,18 @@ def changed(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ChunkRequest, byt
     """Let nodes send other bytes than their files have."""
     read = ArtifactServer._read
     monkeypatch.setattr(ArtifactServer, "_read", lambda self, wanted: answer(wanted, read(self, wanted)))
+
+
+def test_the_key_is_in_no_error_and_no_log(bus: Runtime, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    artifact = make(bus, tmp_path)
+    assert artifact.source is not None
+    caplog.set_level("DEBUG")
+    response = bus.delegate("scribe.fail", {"file": artifact}).result(20.0)
+    assert response.error is not None
+    for said in (response.error.message, response.explain(), repr(response), caplog.text):
+        assert "cannot do" in said
+        assert artifact.source.file in said
+        assert artifact.source.key not in said
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -353,7 +371,7 @@ def test_it_is_fetched_on_its_own_bus_of_those_that_the_process_is_on(tmp_path: 
         assert artifact.read() == CONTENT
         desk.close()
         with pytest.raises(ArtifactMismatch, match="'desk' has not offered"):
-            artifact.read(patience=0.1)
+            artifact.read(patience=10.0)
 
 
 @pytest.mark.usefixtures("elsewhere")

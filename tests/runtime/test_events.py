@@ -34,6 +34,7 @@ from ether.cluster import AgentSpec, NodeSpec
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.supervisor.capabilities import event_service
+from ether_broker.envelope.payload import pack
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from tests.support import wait_until
 
@@ -196,6 +197,10 @@ def test_only_the_bus_delivers_events(bus: Runtime) -> None:
         (lambda bus: bus.publish(None), "None is no topic"),
         (lambda bus: bus.publish("a", object()), "object"),
         (lambda bus: bus.publish("a", b"x" * 70_000), "61,440"),
+        (
+            lambda bus: bus.publish("a", [{}] * 4_096),
+            "The event's data has more than 4,096 maps and lists: say it in several",
+        ),
         (lambda bus: bus.publish("a", timeout=0), "timeout=0: seconds above 0"),
         (lambda bus: bus.publish("a", timeout="1"), "timeout='1': seconds"),
         (lambda bus: bus.publish("a", durability="disk"), "durability"),
@@ -213,6 +218,10 @@ def test_what_cannot_be_published_is_refused_at_once(publish: Any, told: str) ->
         ({"topic": "a b", "data": b"\xc0"}, "is no topic of an event"),
         ({"data": b"\xc0"}, "None is no topic"),
         ({"topic": "a"}, "params.data has to be the packed data"),
+        (
+            {"topic": "a", "data": pack([[]] * 4_096)},
+            "The event's data has more than 4,096 maps and lists: say it in several",
+        ),
         ({"topic": "a", "data": b"\xc0", "timeout": float("nan")}, "params.timeout is nan"),
         ({"topic": "a", "data": b"\xc0", "timeout": True}, "params.timeout is True"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.names import EVENT_PATTERN, GRAMMAR, is_event
 from ether_broker.envelope.payload import pack
@@ -21,7 +22,7 @@ def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, An
     """The params of `ether.publish`, checked.
 
     Raises:
-        InvalidEnvelope: it is no topic, or no timeout.
+        InvalidEnvelope: it is no topic, or no timeout, or the data has too many maps and lists.
         Unserialisable: the data is nothing that can be packed.
         PayloadTooLarge: it has more than 60 KiB.
     """
@@ -30,6 +31,7 @@ def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, An
     packed = pack(data, where="the event's data", bounded=True)
     if len(packed) > MOST_DATA:
         raise PayloadTooLarge(len(packed), MOST_DATA)
+    check_containers(packed, EVENT_CONTAINERS, "event's data")
     if timeout is None:
         return {"topic": topic, "data": packed}
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_TIMEOUT:

@@ -3,19 +3,22 @@
     node ── FETCH ──► fetch ──► waits ──► the target's node    of a node 32 are without an answer, and 32 at the node it asks
     node ◄── CHUNK ── chunk ◄──────────── the target's node
 
-What waits for a node is passed on in turn for each node that asks. The broker keeps no bytes but those under way. They are no
-messages of agents: neither the journal nor an observer gets them. Whose file may be read is said by the key that the file's own
-node made; see docs/protocol.md, Artifacts.
+What waits for a node is passed on in turn for each node that asks. A node that asks may have as many of those 32 as are free,
+half if it is alone, so that the next one has room at once; those whose last FETCH had no valid key count as one together. The
+broker keeps no bytes but those under way. They are no messages of agents: neither the journal nor an observer gets them.
+Whose file may be read is said by the key that the file's own node made; see docs/protocol.md, Artifacts.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import Final
 
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.envelope.payload import pack
+from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactUnavailable, EtherError, InvalidEnvelope, TooMuch
+from ether_broker.transport.cost import REFUSAL
 from ether_broker.transport.session import Fetch, Session
 from ether_broker.wire.chunk import MOST_CHUNK, MOST_FETCH, MOST_OPEN
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
@@ -63,7 +66,10 @@ class ArtifactRelay:
         fetch = session.serves.pop(header.request_id, None)
         if fetch is None:
             return
-        if fetch.asking is not None:
+        if header.status != Status.COMPLETED.code:
+            fetch.asking.input.spend(REFUSAL)
+        fetch.asking.has_no_key = header.status == Status.REJECTED_CONTEXT.code
+        if fetch.is_wanted:
             del fetch.asking.fetches[fetch.request_id]
             if len(envelope) - header.body > MOST_CHUNK:
                 self._refuse(fetch.asking, fetch.request_id, TooMuch(_TOO_LARGE))
@@ -78,7 +84,7 @@ class ArtifactRelay:
         gone = ArtifactUnavailable(f"The node {session.node!r}, which offered the artifact, is gone from the bus.")
         waiting = [fetch for fetches in session.fetched.values() for fetch, _ in fetches]
         for fetch in (*session.serves.values(), *waiting):
-            if fetch.asking is not None:
+            if fetch.is_wanted:
                 del fetch.asking.fetches[fetch.request_id]
                 self._refuse(fetch.asking, fetch.request_id, gone)
         session.serves.clear()
@@ -89,7 +95,7 @@ class ArtifactRelay:
         fetch = asking.fetches.pop(request_id, None)
         if fetch is None:
             return
-        fetch.asking = None
+        fetch.is_wanted = False
         waiting = fetch.server.fetched.get(asking)
         if waiting is not None and request_id not in fetch.server.serves:
             left = deque(item for item in waiting if item[0] is not fetch)
@@ -100,8 +106,15 @@ class ArtifactRelay:
 
     def _pass_on(self, server: Session) -> None:
         """Give a node what waits for it, as far as it has room: one of each node that asks, and again."""
-        while server.fetched and len(server.serves) < MOST_OPEN:
-            asking = next(iter(server.fetched))
+        if not server.fetched:
+            return
+        given = Counter(_share(fetch.asking) for fetch in server.serves.values())
+        while True:
+            free = MOST_OPEN - len(server.serves)
+            asking = next((session for session in server.fetched if given[_share(session)] < free), None)
+            if asking is None:
+                return
+            given[_share(asking)] += 1
             waiting = server.fetched.pop(asking)
             fetch, envelope = waiting.popleft()
             if waiting:
@@ -110,5 +123,11 @@ class ArtifactRelay:
             self._table.send_aside(server, envelope)
 
     def _refuse(self, asking: Session, request_id: bytes, error: EtherError) -> None:
+        asking.input.spend(REFUSAL)
         body = pack({"code": error.code, "message": str(error)})
         self._table.send_aside(asking, pack_envelope(Kind.ERROR, request_id=request_id, body=body))
+
+
+def _share(asking: Session) -> Session | None:
+    """Whose share of a node's room an asker uses: its own, or that of all who have no key."""
+    return None if asking.has_no_key else asking

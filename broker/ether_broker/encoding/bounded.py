@@ -11,6 +11,7 @@ from ether_broker.errors import InvalidEnvelope
 
 __all__ = [
     "CONTROL",
+    "EVENT_CONTAINERS",
     "MANIFEST",
     "MOST_CONTAINERS",
     "OURS",
@@ -49,6 +50,8 @@ OURS: Final = Bounds(1 << 20, 1 << 18, MAX_DEPTH)
 """What one agent sends another, apart from its params and data; `payload.pack` makes nothing deeper."""
 MOST_CONTAINERS: Final = 1 << 16
 """Maps and lists of any body: a MiB of empty ones would take 68 MiB and hold up its whole process for 0.1 s."""
+EVENT_CONTAINERS: Final = 1 << 12
+"""Maps and lists of the data of an event: each of its subscribers makes them."""
 _CONTAINER_BYTES: Final = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 """The bytes with which a map or a list of msgpack begins."""
 _CONTAINER: Final = 2
@@ -91,16 +94,15 @@ def read_map(body: bytes, bounds: Bounds) -> dict[str, Any]:
     return value
 
 
-def check_containers(body: bytes) -> None:
-    """Check how many maps and lists a body has, before any is made. One of up to 64 KiB has no more, also if it is no msgpack.
+def check_containers(body: bytes, most: int = MOST_CONTAINERS, what: str = "body") -> None:
+    """Check how many maps and lists a body has, before any is made; one of no more bytes has no more, also if it is no msgpack.
 
     Raises:
-        InvalidEnvelope: it has more than 65,536.
+        InvalidEnvelope: it has more than `most`.
     """
-    if possible_containers(body) > MOST_CONTAINERS and count_containers(body, MOST_CONTAINERS) > MOST_CONTAINERS:
+    if possible_containers(body) > most and count_containers(body, most) > most:
         raise InvalidEnvelope(
-            f"The body has more than {MOST_CONTAINERS:,} maps and lists: say it in several smaller ones, as columns, "
-            "or in an artifact."
+            f"The {what} has more than {most:,} maps and lists: say it in several smaller ones, as columns, or in an artifact."
         )
 
 

@@ -50,8 +50,8 @@ class ArtifactSource(Model):
     node: AgentName
     file: str
     """What tells the file from one that has its path later: device, inode, size and time of the last change."""
-    key: str
-    """Of path, digest, size and `file`, in hex."""
+    key: Annotated[str, Field(repr=False)]
+    """Of path, digest, size and `file`, in hex: whoever has it may read the file."""
 
 
 class Fetcher(Protocol):

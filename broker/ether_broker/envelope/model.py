@@ -97,10 +97,10 @@ class Model(BaseModel, metaclass=_ModelType):
     """What `parse` raises for a document that is not valid."""
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """What `print` shows: the fields that say something, under the names by which they are given."""
+        """What `print` shows: the fields that say something and are no secret, under the names by which they are given."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
-            if field.is_required() or value != field.get_default():
+            if field.repr and (field.is_required() or value != field.get_default()):
                 yield field.alias or name, value.value if name.endswith("_payload") else value
 
     @classmethod

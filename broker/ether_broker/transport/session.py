@@ -65,6 +65,8 @@ class Session:
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
     fetches: dict[bytes, Fetch] = field(default_factory=dict)
     """The FETCHes that it said and that have no CHUNK yet: {request id: fetch}."""
+    has_no_key: bool = False
+    """Whether the last of its FETCHes that was answered had no valid key."""
     serves: dict[bytes, Fetch] = field(default_factory=dict)
     """Those that were passed on to it and that it has not answered: {request id: fetch}."""
     fetched: dict[Session, deque[tuple[Fetch, bytes]]] = field(default_factory=dict)
@@ -124,7 +126,8 @@ class Fetch:
     """A FETCH that has no CHUNK yet."""
 
     request_id: bytes
-    asking: Session | None
-    """Who wants the answer; None: nobody any more."""
+    asking: Session
     server: Session
     """Whose file it is."""
+    is_wanted: bool = True
+    """Whether who asks still wants the answer."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ether_broker.errors import AddressInUse, InvalidSpec
@@ -21,6 +23,10 @@ _SILENCE: Final = 10.0
 """Seconds that a client has for its request and for the reading of the answer."""
 _CLIENTS: Final = 8
 """Clients at a time; one more takes the place of the one that has been there longest."""
+_KEPT: Final = 1.0
+"""Seconds for which a text is given again."""
+_PACE: Final = 0.01
+"""Seconds until the next client is let in: each takes a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +60,42 @@ class MetricsSpec:
         return asdict(self)
 
 
+class _KeptText:
+    """The text of the metrics, which is made once for all that ask within a second."""
+
+    def __init__(self, make: Callable[[], str], clock: Callable[[], float]) -> None:
+        self._make = make
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._text = b""
+        self._until = 0.0
+
+    def get(self) -> bytes:
+        with self._lock:  # those that come meanwhile wait for the same text
+            if not self._text or self._clock() >= self._until:
+                self._text = self._make().encode()
+                self._until = self._clock() + _KEPT
+            return self._text
+
+
 class MetricsEndpoint:
     """An HTTP server in a thread of its own.
 
     Args:
         spec: where it listens.
-        metrics: what it gives.
+        metrics: what it gives, as of the last second.
+        clock: which tells seconds.
 
     Raises:
         AddressInUse: it cannot listen there.
     """
 
-    def __init__(self, spec: MetricsSpec, metrics: Metrics) -> None:
+    def __init__(self, spec: MetricsSpec, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
         from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
         from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
+
+        kept = _KeptText(metrics.to_prometheus, clock)
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -85,6 +112,7 @@ class MetricsEndpoint:
                         _cut_off(oldest)
                     self.clients[request] = None
                 super().process_request(request, client_address)
+                sleep(_PACE)
 
             def process_request_thread(self, request: Any, client_address: Any) -> None:
                 """Answer; who has not asked in time is cut off."""
@@ -109,7 +137,7 @@ class MetricsEndpoint:
                 if self.path.partition("?")[0] != _PATH:
                     self.send_error(404, f"the metrics are at {_PATH}")
                     return
-                text = metrics.to_prometheus().encode()
+                text = kept.get()
                 self.send_response(200)
                 self.send_header("Content-Type", CONTENT_TYPE)
                 self.send_header("Content-Length", str(len(text)))

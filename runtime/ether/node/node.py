@@ -103,7 +103,9 @@ class Node:
             name, sender, resources, session_state, broker_clock, self._timers.add
         )
         """What it asks of others."""
-        self.artifacts: ArtifactServer = ArtifactServer(name, secret or os.urandom(32), sender, resources)
+        self.artifacts: ArtifactServer = ArtifactServer(
+            name, secret or os.urandom(32), sender, resources, self._timers.add
+        )  # fmt: skip
         """The files that it offers."""
         self._artifact_fetcher = ArtifactFetcher(sender, resources, session_state)
         unwatched = UnwatchedFailures(session_state, resources.monotonic)

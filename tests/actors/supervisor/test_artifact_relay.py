@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactUnavailable, InvalidEnvelope, TooMuch
+from ether_broker.transport.cost import REFUSAL
+from ether_broker.transport.turns import InputQueue
 from ether_broker.wire.chunk import MOST_CHUNK, MOST_FETCH, MOST_OPEN
 from ether_broker.wire.frame import Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, Received, request_id
+
+ALONE = MOST_OPEN // 2
+"""FETCHes that one node has at another, if no other asks that."""
 
 
 def fetch(peer: Peer, number: int, node: str, body: bytes = b"which") -> None:
@@ -36,6 +43,12 @@ def texts(received: list[Received]) -> list[tuple[int, bytes]]:
 def world() -> tuple[Bus, Peer, Peer]:
     bus = Bus()
     return bus, bus.node("reads"), bus.node("has")
+
+
+def given_to(bus: Bus, node: str) -> Counter[str]:
+    """Of whom a node has how many FETCHes that it has not answered."""
+    session = next(one for one in bus.state.session_table.sessions if one.node == node)
+    return Counter(fetch.asking.node for fetch in session.serves.values())
 
 
 def open_fetches(bus: Bus) -> int:
@@ -93,7 +106,7 @@ def test_a_node_has_so_many_fetches_without_an_answer_and_no_more(world: tuple[B
         fetch(reads, number, "has")
     bus.step()
     assert refused(reads) == [(MOST_OPEN + 1, TooMuch.code)]
-    assert len(has.took(Kind.FETCH)) == MOST_OPEN
+    assert len(has.took(Kind.FETCH)) == ALONE
 
     fetch(reads, 1, "", b"")  # takes the first back
     fetch(reads, MOST_OPEN + 2, "has")
@@ -102,7 +115,7 @@ def test_a_node_has_so_many_fetches_without_an_answer_and_no_more(world: tuple[B
     chunk(has, 1)
     bus.step()
     assert refused(reads) == []
-    assert [one.number for one in has.took(Kind.FETCH)] == [MOST_OPEN + 2]
+    assert [one.number for one in has.took(Kind.FETCH)] == [ALONE + 1]
     assert reads.took(Kind.CHUNK) == [], "what was taken back is not answered"
 
 
@@ -112,19 +125,74 @@ def test_what_waits_for_a_node_is_passed_on_in_turn_for_each_that_asks(world: tu
     for number in range(1, MOST_OPEN + 1):
         fetch(reads, number, "has")
     bus.step()
-    for number in range(1, 4):  # makes room for three more, and says them before the other does
-        fetch(reads, number, "", b"")
-        fetch(reads, 100 + number, "has")
+    for number in range(101, 101 + MOST_OPEN):
+        fetch(other, number, "has")
     bus.step()
-    fetch(other, 201, "has")
-    fetch(other, 202, "has")
-    bus.step()
-    has.took(Kind.FETCH)
-    for number in range(1, 6):
+    came = [one.number for one in has.took(Kind.FETCH)]
+    assert came == [*range(1, ALONE + 1), *range(101, 101 + ALONE // 2)], "as many as were free"
+    for number in range(1, ALONE + 1):
         chunk(has, number)
     bus.step()
 
-    assert [one.number for one in has.took(Kind.FETCH)] == [101, 201, 102, 202, 103]
+    given = given_to(bus, "has")
+    assert abs(given["reads"] - given["other"]) <= 1, given
+    came = [one.number for one in has.took(Kind.FETCH)]
+    for of_one in ([number for number in came if number < 100], [number for number in came if number > 100]):
+        assert of_one == sorted(of_one)
+
+
+def test_who_asks_for_much_leaves_room_for_the_next_at_once(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, _, has = world
+    for others in range(4):
+        peer = bus.node(f"other{others}")
+        for number in range(1, MOST_OPEN + 1):
+            fetch(peer, 100 * others + number, "has")
+            bus.step()
+        for number in range(1, MOST_OPEN + 1):  # taking them back makes no room for it
+            fetch(peer, 100 * others + number, "", b"")
+            fetch(peer, 100 * others + 50 + number, "has")
+        bus.step()
+        has.took(Kind.FETCH)
+    reads = bus.node("late")
+    fetch(reads, 901, "has")
+    bus.step()
+
+    assert [one.number for one in has.took(Kind.FETCH)] == [901], "it waits for none of them to be answered"
+
+
+def test_however_many_have_no_key_who_has_one_has_room_at_once(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, reads, has = world
+    others = [bus.node(f"other{number}") for number in range(2 * MOST_OPEN)]
+    for first in (1_000, 2_000):
+        for number, peer in enumerate(others, first):
+            fetch(peer, number, "has")
+            bus.step()
+        while came := has.took(Kind.FETCH):
+            if first == 1_000:
+                for one in came:
+                    has.send(Kind.CHUNK, request_id=request_id(one.number), status=Status.REJECTED_CONTEXT, body=b"x")
+                bus.step()
+    assert given_to(bus, "has").total() == ALONE, "they count as one"
+    for number in (1, 2):
+        fetch(reads, number, "has")
+    bus.step()
+    assert [one.number for one in has.took(Kind.FETCH)] == [1, 2]
+
+
+def test_who_is_refused_is_charged_for_that(world: tuple[Bus, Peer, Peer], monkeypatch: pytest.MonkeyPatch) -> None:
+    bus, reads, has = world
+    spent: list[int] = []
+    queue = next(one for one in bus.state.session_table.sessions if one.node == "reads").input
+    monkeypatch.setattr(InputQueue, "spend", lambda self, points: spent.append(points) if self is queue else None)
+    for number, status in ((1, Status.COMPLETED), (2, Status.FAILED_EXECUTION)):
+        fetch(reads, number, "has")
+        bus.step()
+        has.send(Kind.CHUNK, request_id=request_id(number), status=status, body=b"x")
+        bus.step()
+    assert spent == [REFUSAL]
+    fetch(reads, 3, "nobody")
+    bus.step()
+    assert spent == [REFUSAL, REFUSAL]
 
 
 def test_a_node_that_stands_still_is_given_so_many_and_no_more(world: tuple[Bus, Peer, Peer]) -> None:
@@ -134,7 +202,7 @@ def test_a_node_that_stands_still_is_given_so_many_and_no_more(world: tuple[Bus,
         fetch(reads, number, "", b"")
     bus.step()
 
-    assert len(has.took(Kind.FETCH)) == MOST_OPEN
+    assert len(has.took(Kind.FETCH)) == ALONE
     assert open_fetches(bus) == 0
 
 
@@ -292,7 +360,8 @@ class Relay(RuleBasedStateMachine):
                 int.from_bytes(fetch.request_id) for fetches in one.fetched.values() for fetch, _ in fetches
             }  # fmt: skip
             assert waiting == {number for number, pair in self.open.items() if pair[1] == one.node} - given.keys()
-            assert len(one.serves) == MOST_OPEN if waiting else len(one.serves) <= MOST_OPEN
+            held = Counter(fetch.asking for fetch in one.serves.values())
+            assert all(held[asking] >= MOST_OPEN - len(one.serves) >= 0 for asking in one.fetched)
             assert all(one.fetched.values())
 
 

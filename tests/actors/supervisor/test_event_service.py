@@ -9,14 +9,15 @@ import pytest
 from ether_actors.supervisor.capabilities import event_service
 from ether_actors.supervisor.registry import subscription_index
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD
+from ether_broker.encoding.bounded import EVENT_CONTAINERS
 from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.errors import TooMuch
+from ether_broker.errors import InvalidEnvelope, TooMuch
 from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport.cost import possible
-from ether_broker.transport.turns import DEAR
+from ether_broker.transport.turns import DEAR, InputQueue
 from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer
 
@@ -38,6 +39,39 @@ def publish(bus: Bus, desk: Peer, source: str, data: bytes = DATA, **params: Any
     bus.step()
     (told,) = [one for one in desk.took(Kind.RESPONSE) if one.number == number]
     return Status(told.header.status), told.body
+
+
+@pytest.mark.parametrize("item", [{}, [], {"a": [{}]}])
+def test_data_of_many_maps_or_lists_is_given_to_nobody(item: Any) -> None:
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), subscriber(bus, "n", "w")
+    each = 1 + 2 * bool(item)
+    most = (EVENT_CONTAINERS - 1) // each
+    status, told = publish(bus, desk, "desk", pack([item] * (most + 1)))
+    assert status is Status.REJECTED_CONTEXT
+    assert told["error"]["code"] == InvalidEnvelope.code
+    assert "The event's data has more than 4,096 maps and lists" in told["error"]["message"]
+    assert given(worker) == 0
+
+    assert publish(bus, desk, "desk", pack([item] * most))[0] is Status.COMPLETED
+    assert publish(bus, desk, "desk", pack(b"\x90" * 50_000))[0] is Status.COMPLETED, "which is one value"
+    assert given(worker) == 2
+
+
+def test_who_publishes_is_charged_for_the_reading_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Bus()
+    desk = bus.delegator("desk")
+    spent: list[int] = []
+    monkeypatch.setattr(InputQueue, "spend", lambda _self, points: spent.append(points))
+    costs = []
+    for item in (0, []):
+        spent.clear()
+        publish(bus, desk, "desk", pack([item] * 4_000))
+        costs.append(sum(spent))
+
+    assert costs[1] - costs[0] >= 2 * (4_000 >> 4), (
+        "once as bytes of the question, of which some may be lists, and once as lists"
+    )
 
 
 def given(peer: Peer) -> int:

@@ -6,11 +6,13 @@ import hashlib
 import os
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.artifact import Artifact, ArtifactSource
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactMismatch
@@ -34,6 +36,18 @@ def test_a_sealed_file_is_read_copied_and_verified(file: Path, tmp_path: Path):
     assert artifact.read() == file.read_bytes()
     assert artifact.copy_to(copy) == copy
     assert copy.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("show", [repr, str, "{}".format, ascii])
+def test_the_key_is_not_shown(show: Callable[[object], str]):
+    artifact = Artifact(path="/a", source=ArtifactSource(node="n", file="1-2", key="5ec8e7"))
+    response = Response(request_id=str(uuid4()), from_agent="a", status=Status.COMPLETED, artifacts=[artifact])
+
+    for holder in (artifact, artifact.source, response, {"of": artifact}):
+        assert "file='1-2'" in show(holder)
+        assert "5ec8e7" not in show(holder)
+    assert Artifact.parse(artifact.model_dump()) == artifact, "which travels all the same"
+    assert "5ec8e7" in artifact.model_dump_json()
 
 
 @pytest.mark.parametrize("change", [b"# Report\n" * 299_999 + b"# reporT\n", b"", b"# Report\n" * 300_000 + b"x"])

@@ -134,6 +134,64 @@ def test_clients_that_stay_take_no_place_of_who_comes_later_and_no_more_than_som
     assert wait_until(lambda: threading.active_count() < before + 1, PATIENCE)
 
 
+def test_the_text_is_made_once_for_all_that_ask_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, made, asked, go_on = [10.0], list[float](), list[None](), threading.Event()
+    get = metrics_endpoint._KeptText.get
+
+    def ask(self: Any) -> bytes:
+        asked.append(None)
+        return get(self)
+
+    def make(_self: Metrics) -> str:
+        made.append(now[0])
+        assert go_on.wait(PATIENCE)
+        return f"# TYPE {now[0]}\n"
+
+    monkeypatch.setattr(Metrics, "to_prometheus", make)
+    monkeypatch.setattr(metrics_endpoint._KeptText, "get", ask)
+    endpoint = MetricsEndpoint(MetricsSpec(0), Metrics(), lambda: now[0])
+    port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
+    found: list[str] = []
+    clients = [threading.Thread(target=lambda: found.append(scrape(port))) for _ in range(4)]
+    for client in clients:
+        client.start()
+    assert wait_until(lambda: len(asked) == len(clients), PATIENCE)
+    go_on.set()
+    for client in clients:
+        client.join(PATIENCE)
+    now[0] = 10.9
+    assert [*found, scrape(port)] == ["# TYPE 10.0\n"] * 5
+    now[0] = 11.0
+    assert scrape(port) == "# TYPE 11.0\n"
+    endpoint.close()
+
+    assert made == [10.0, 11.0]
+
+
+def test_clients_are_let_in_one_by_one_with_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    go_on = threading.Event()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        assert go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(metrics_endpoint, "sleep", pause)
+    endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
+    port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
+    assert "# TYPE" in scrape(port), "who is let in need not wait"
+    with socket.create_connection(("127.0.0.1", port)) as second:
+        second.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        second.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            second.recv(1)
+        go_on.set()
+        second.settimeout(PATIENCE)
+        assert second.recv(4) == b"HTTP"
+    assert wait_until(lambda: pauses == [metrics_endpoint._PACE] * 2, PATIENCE)
+    endpoint.close()
+
+
 def test_a_client_has_so_long_for_its_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_endpoint, "_SILENCE", 0.5)
     endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())

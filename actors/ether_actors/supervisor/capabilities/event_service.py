@@ -16,6 +16,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.broker_state import VOLATILE, BrokerState
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry
 from ether_broker.dead_letters import Reason
+from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import EVENT_PATTERN, EVENT_PREFIX, GRAMMAR, is_event
@@ -24,7 +25,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox import Offer
 from ether_broker.transport.account import Account
-from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT
+from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation
 from ether_broker.wire.frame import Flag, mark, name_of, read_header
 
@@ -65,13 +66,15 @@ class EventService:
         A subscriber that the publisher may not delegate `ether.event.TOPIC` to is none.
 
         Raises:
-            InvalidEnvelope: the params do not fit.
+            InvalidEnvelope: the params do not fit, or the data has too many maps and lists.
             Rejection: there are too many subscribers, or the broker has no room.
         """
         state = self._state
         topic, data, timeout = _topic(params), params.get("data"), _timeout(params)
         if not isinstance(data, bytes):
             raise InvalidEnvelope("params.data has to be the packed data of the event.")
+        entry.asking_session.input.spend(reading(data))
+        check_containers(data, EVENT_CONTAINERS, "event's data")
         agents, refused = self._subscribers(entry, topic)
         body = pack({"topic": topic, "data": data, "publisher": name_of(entry.source), "id": to_text(entry.request_id),
                      "time": state.wall})  # fmt: skip

@@ -2,6 +2,7 @@
 
     offer(path) ──► Artifact with a key          the key says: this node offered this very file
     FETCH ──► serve ──► the pool ──► CHUNK       the bytes, if the file has not changed since
+                           └─► 0.1 s ──► CHUNK   that it has no key, or cannot be read
 
 Nothing is kept of an offer: the key is a signature (HMAC-SHA-256) over path, digest, size and what tells the file from any
 other that has its path later. A cluster gives a node the same secret in its next life, so what it offered stays good.
@@ -13,16 +14,26 @@ import errno
 import hashlib
 import hmac
 import os
+from collections.abc import Callable
+from threading import Lock
 from typing import Final
 
 from ether.node.connection.sender import Sender
 from ether_actors.execution.resources import Resources
-from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.encoding.bounded import Bounds, read_map
 from ether_broker.envelope.artifact import Artifact, ArtifactSource, seal
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, EtherError, TooMuch, Unserialisable, UsageError
-from ether_broker.wire.chunk import ChunkRequest
+from ether_broker.errors import (
+    ArtifactMismatch,
+    ArtifactUnavailable,
+    EtherError,
+    InvalidEnvelope,
+    TooMuch,
+    Unserialisable,
+    UsageError,
+)
+from ether_broker.wire.chunk import MOST_FETCH, ChunkRequest
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["ArtifactServer"]
@@ -35,6 +46,10 @@ _MUCH_KEPT: Final = 1 << 20
 _PACE: Final = 0.01
 _MOST_KEPT: Final = 32 << 20
 """Bytes of that above which none is read."""
+_REQUEST: Final = Bounds(MOST_FETCH, 64, 3)
+"""A FETCH has 16 values."""
+_UNLAWFUL: Final = 0.1
+"""Seconds until a FETCH without a key is answered: the broker lets 32 wait here, so that only some 300 a second come."""
 _REPLACED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -46,14 +61,22 @@ class ArtifactServer:
         secret: of which the keys of its offers are made; the same in each of its lives.
         sender: the way to the broker.
         resources: whose pool reads.
+        call_at: calls something in the pool at a time by the node's clock.
     """
 
-    def __init__(self, name: str, secret: bytes, sender: Sender, resources: Resources) -> None:
+    def __init__(
+        self, name: str, secret: bytes, sender: Sender, resources: Resources,
+        call_at: Callable[[float, Callable[[], None]], None],
+    ) -> None:  # fmt: skip
         self._name = name
         self._secret = secret
         self._sender = sender
         self._resources = resources
+        self._call_at = call_at
         self._next_chunk = 0.0
+        self._refusals: list[bytes] = []
+        """What is sent a little later, all together."""
+        self._lock = Lock()
 
     def offer(self, path: str | os.PathLike[str]) -> Artifact:
         """Seal a file as it is now, and offer it; reads all of it.
@@ -78,39 +101,72 @@ class ArtifactServer:
         """
         file = _identity(found)
         try:
-            key = self._key(artifact, file)
+            key = self._key(artifact.path, artifact.sha256, artifact.size, file)
         except Unserialisable:
             raise UsageError(f"The name {artifact.path!r} is no text: rename the file before it is offered.") from None
         return artifact.model_copy(update={"source": ArtifactSource(node=self._name, file=file, key=key)})
 
-    def _key(self, artifact: Artifact, file: str) -> str:
-        signed = pack((artifact.path, artifact.sha256, artifact.size, file))
-        return hmac.new(self._secret, signed, hashlib.sha256).hexdigest()
+    def _key(self, *signed: object) -> str:
+        return hmac.new(self._secret, pack(signed), hashlib.sha256).hexdigest()
 
     def serve(self, header: Header, envelope: bytes) -> None:
         """Answer a FETCH, in the pool; that there is no room while much waits for the broker to take or to acknowledge it."""
         self._resources.run(lambda: self._answer(header, envelope))
 
     def _answer(self, header: Header, envelope: bytes) -> None:
-        status, body = Status.COMPLETED, b""
         try:
-            body = self._read(ChunkRequest.parse(read_map(envelope[header.body :], CONTROL)))
+            wanted = self._wanted(envelope[header.body :])
         except Exception as error:  # noqa: BLE001  who asks waits for an answer
-            code = error.code if isinstance(error, EtherError) else ArtifactUnavailable.code
-            status, body = Status.FAILED_EXECUTION, pack({"code": code, "message": str(error)})
-        self._sender.send_now(pack_envelope(Kind.CHUNK, request_id=header.request_id, status=status, body=body))
+            self._refuse_later(_refusal(header, error, Status.REJECTED_CONTEXT))
+            return
+        try:
+            body = self._read(wanted)
+            answer = pack_envelope(Kind.CHUNK, request_id=header.request_id, status=Status.COMPLETED, body=body)
+        except Exception as error:  # noqa: BLE001  likewise
+            answer = _refusal(header, error, Status.FAILED_EXECUTION)
+        self._sender.send_now(answer)
 
-    def _read(self, wanted: ChunkRequest) -> bytes:
-        """The bytes that are asked for; nothing is looked at that this node did not offer.
+    def _refuse_later(self, refusal: bytes) -> None:
+        with self._lock:
+            self._refusals.append(refusal)
+            is_first = len(self._refusals) == 1
+        if is_first:
+            self._call_at(self._resources.monotonic() + _UNLAWFUL, self._send_refusals)
+
+    def _send_refusals(self) -> None:
+        with self._lock:
+            refusals, self._refusals = self._refusals, []
+        for refusal in refusals:
+            self._sender.send(refusal, more_follows=True)
+        self._sender.flush()
+
+    def _wanted(self, body: bytes) -> ChunkRequest:
+        """What is asked for; no more of it is looked at than its key, unless this node made that.
 
         Raises:
-            ArtifactMismatch: the file was not offered, or is another by now.
+            ArtifactMismatch: the file was not offered.
+            InvalidEnvelope: it cannot be read.
+        """
+        request = read_map(body, _REQUEST)
+        artifact = request.get("artifact")
+        source = artifact.get("source") if isinstance(artifact, dict) else None
+        if not isinstance(artifact, dict) or not isinstance(source, dict):
+            raise InvalidEnvelope("A FETCH says an `artifact` that has a `source`.")
+        key = self._key(*map(artifact.get, ("path", "sha256", "size")), source.get("file"))
+        if not hmac.compare_digest(str(source.get("key")).encode(), key.encode()):
+            raise ArtifactMismatch(_FOREIGN.format(artifact.get("path"), self._name))
+        return ChunkRequest.parse(request)
+
+    def _read(self, wanted: ChunkRequest) -> bytes:
+        """The bytes that are asked for.
+
+        Raises:
+            ArtifactMismatch: the file is another by now.
             TooMuch: more than enough waits to be sent, or for the broker's receipt.
             OSError, ValueError: it cannot be read.
         """
         artifact, source = wanted.artifact, wanted.artifact.source
-        if source is None or not hmac.compare_digest(source.key.encode(), self._key(artifact, source.file).encode()):
-            raise ArtifactMismatch(_FOREIGN.format(artifact.path, self._name))
+        assert source is not None  # it has a key
         kept, now = self._sender.link.kept_bytes, self._resources.monotonic()
         if kept > _MOST_KEPT or (kept > _MUCH_KEPT and now < self._next_chunk):
             raise TooMuch(_BUSY.format(self._name))
@@ -127,6 +183,12 @@ class ArtifactServer:
             return os.pread(file, wanted.length, wanted.offset)
         finally:
             os.close(file)
+
+
+def _refusal(header: Header, error: Exception, status: Status) -> bytes:
+    code = error.code if isinstance(error, EtherError) else ArtifactUnavailable.code
+    body = pack({"code": code, "message": str(error)})
+    return pack_envelope(Kind.CHUNK, request_id=header.request_id, status=status, body=body)
 
 
 def _identity(found: os.stat_result) -> str:
