@@ -159,7 +159,7 @@ class Bus:
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
             turns = self.state.session_table.turns
-            while not self.state.is_ahead and (turns.waiting or (turns.blocked and not self.state.is_behind)):
+            while turns.waiting or (turns.blocked and not (self.state.is_behind or self.state.is_ahead)):
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)

@@ -412,7 +412,7 @@ class Cell:
         self._finish(work, response)
         return True
 
-    def _run(self, work: Work) -> bool:  # noqa: C901  on each one's way
+    def _run(self, work: Work) -> bool:  # noqa: C901, PLR0912  on each one's way
         """Run a delegation; False if it goes on in the event loop."""
         header = work.header
         services = self._services
@@ -459,7 +459,10 @@ class Cell:
                 if not services.loop.call(lambda: self._begin(work, handler, value)):
                     value.close()  # the node is closed
                 return False
-            self._complete(work, task, _sealed(context.run(handler.result, value), lambda: not task.cancelled))
+            value = context.run(handler.result, value)
+            if isinstance(value, Response):
+                value = _sealed(value, lambda: not task.cancelled)
+            self._complete(work, task, value)
         except BaseException as error:  # noqa: BLE001  pykka would stop every actor in the process
             self._fail(work, error)
         return True
@@ -612,15 +615,15 @@ def _settle(keeper: StateKeeper, proposed: BroughtState | None, *, is_sent: bool
         keeper.roll_back()
 
 
-def _sealed(value: Any, is_wanted: Callable[[], bool]) -> Any:
-    """A result whose artifacts are sealed, as long as somebody waits for it."""
-    if not isinstance(value, Response) or not value.artifacts:
+def _sealed(value: Response, is_wanted: Callable[[], bool]) -> Response:
+    """A response whose artifacts are sealed, as long as somebody waits for it."""
+    if not value.artifacts:
         return value
     return value.model_copy(update={"artifacts": tuple(artifact.sealed(is_wanted) for artifact in value.artifacts)})
 
 
-async def _sealed_beside(value: Response, task: Task) -> Any:
-    """A result whose artifacts are sealed, in a thread of its own: the loop's executor may be full of others' calls.
+async def _sealed_beside(value: Response, task: Task) -> Response:
+    """A response whose artifacts are sealed, in a thread of its own: the loop's executor may be full of others' calls.
 
     A cancellation leaves them as they are: the handler has returned, and its answer is a late one.
     """

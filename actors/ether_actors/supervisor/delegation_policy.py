@@ -91,6 +91,9 @@ class DelegationPolicy:
         if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
             state.reject_unwritten(session, header, state.journal.trouble)
             return
+        if state.is_ahead and not header.flags & _VOLATILE:
+            session.input.block(envelope, lambda: not state.is_ahead)
+            return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
             flags = header.flags & _DELEGATORS
             envelope = rehead(header, envelope, attempt=1, flags=flags)

@@ -229,7 +229,7 @@ class Supervisor:
         recover(state, self._membership, self._administration, self.lease_service, history)
         state.journal.put_checkpoint(history.next, history.pack())
 
-    def step(  # noqa: C901, PLR0912  no call for what most steps do not do
+    def step(  # noqa: C901  no call for what most steps do not do
         self, arrivals: Iterable[tuple[Address, Message]], now: float, wall: float
     ) -> None:  # fmt: skip
         """Take in what arrived, rule on as much of what waits as one step may cost, and on everything that is due.
@@ -253,9 +253,8 @@ class Supervisor:
             schedule.begin()
         for address, message in arrivals:
             state.session_table.arrive(address, message, now)
-        if not state.is_ahead:
-            for queue, envelope in state.session_table.turns.take():
-                self._take(queue, envelope)
+        for queue, envelope in state.session_table.turns.take():
+            self._take(queue, envelope)
         if schedule.next <= now:
             schedule.run(now, state.passing)
         if state.passing:
@@ -347,12 +346,19 @@ class Supervisor:
             if state.schedule.paused:
                 state.schedule.committed()
 
+    def finish(self, now: float, wall: float) -> None:
+        """Rule on all that waits, however much the journal has to write for it: the broker ends."""
+        state = self.state
+        state.is_ending, turns, left = True, state.session_table.turns, -1
+        while left != (left := turns.size + sum(len(queue.envelopes) for queue in turns.queues())):
+            self.step([], now, wall)
+
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
-        waits_for_journal = departures.is_ahead or state.is_behind or state.is_unread
-        if not state.is_ahead and (turns.waiting or (turns.blocked and not waits_for_journal)):
+        waits_for_journal = departures.is_ahead or state.is_ahead or state.is_behind or state.is_unread
+        if turns.waiting or (turns.blocked and not waits_for_journal):
             return state.now
         return max(state.now, state.schedule.next)
 

@@ -185,6 +185,7 @@ class SupervisorActor(pykka.ThreadingActor):
         state = self.supervisor.state
         with self._lock:
             self._has_stopped = True
+            self.supervisor.finish(self._clock.monotonic(), self._clock.wall())
             try:
                 state.journal.close()
             except EtherError as error:

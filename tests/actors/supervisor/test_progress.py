@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ether_actors.supervisor.delegations.progress import PASSED_ON_PER_STEP, UNCOMMITTED, UNHEARD, WAITING
-from ether_actors.supervisor.state import broker_state
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.state.progress_limiter import BURST, RATE
 from ether_broker.envelope.payload import pack
@@ -18,12 +17,6 @@ from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.work_counter import WorkCounter
-
-
-@pytest.fixture(autouse=True)
-def slow_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the broker go on though much waits for the journal, as it does while that cannot be written."""
-    monkeypatch.setattr(broker_state, "MOST_AHEAD", 1 << 40)
 
 
 def working(*, count: int = 1) -> tuple[Bus, Peer, Peer]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
 from ether_broker.timing import DEFAULT_TIMING
 from tests.actors.peers import Bus
@@ -14,7 +15,8 @@ MOST = 100_000
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
-    monkeypatch.setattr(broker_state, "MOST_AHEAD", MOST)
+    for module in (broker_state, fast_path):
+        monkeypatch.setattr(module, "MOST_AHEAD", MOST)
     bus = Bus()
     bus.state.journal = StoredJournal(Disk(), synced=False)
     return bus

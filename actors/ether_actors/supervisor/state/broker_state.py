@@ -43,7 +43,7 @@ __all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 MOST_AHEAD: Final = 2 << 20
-"""Bytes that wait for the journal, after which what has come waits in the queues of its sessions, where each has its turn."""
+"""Bytes that wait for the journal, after which delegations for it wait in their sessions' queues, where each has its turn."""
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -100,6 +100,8 @@ class BrokerState:
         self.tap = tap
         self.durable: int = tap.next
         """The number below which the journal can be read."""
+        self.is_ending: bool = False
+        """Whether the broker ends, and rules on all that has come."""
         self.unwritten: int = 0
         """Bytes that the journal was given and has not committed, with what each step takes beside them."""
         self.schedule: JobSchedule = JobSchedule(journal)
@@ -124,8 +126,8 @@ class BrokerState:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether so much waits for a journal that can be written that nothing is taken in before it has been."""
-        return self.unwritten > MOST_AHEAD and self.journal.trouble is None
+        """Whether so much waits for a journal that can be written that no work is accepted for it before it has been."""
+        return self.unwritten > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
 
     @property
     def is_unread(self) -> bool:

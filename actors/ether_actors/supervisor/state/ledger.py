@@ -221,7 +221,7 @@ class Ledger:
         entry.state = state
         self._number = entry.number = number = self._number + 1
         self.size += entry.size
-        entry.account.add(entry.size)
+        entry.account.size += entry.size
         entry.slot = self.deadlines.set(request_id, entry.deadline, entry)
         entry.agent.work[entry] = None
         self._asked[source][number] = entry
@@ -269,8 +269,12 @@ class Ledger:
         if entry.holds_credit and not entry.agent.session.lost:
             entry.agent.ended_at_node[request_id] = entry
             self._hold(entry)
-        else:
-            self._release(entry)
+        else:  # as `_release`
+            self.size -= entry.size
+            account = entry.account
+            account.size -= entry.size
+            if account.into is not None:
+                account.into.size -= entry.size
         if self.bound and request_id in self.bound:
             self.on_left(entry)
 
