@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
+from ether_actors.agent.declared_methods import check_is_new
 from ether_actors.agent.schedule import schedule_of
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
@@ -83,6 +85,7 @@ def capability(
         raise InvalidManifest(msg) from None
 
     def mark(function: _F) -> _F:
+        check_is_new(function, sys._getframe(1).f_locals)  # noqa: SLF001  where the decorator stands
         text = description or (inspect.getdoc(function) or "").partition("\n")[0]
         declared = _Declaration(name, confidence, tuple(constraints), latency_weight, idempotent, text)
         setattr(function, _MARK, declared)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from ether_actors.agent.capability import hints_of, is_declared, task_parameter
+from ether_actors.agent.declared_methods import check_is_new
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.manifest import Subscription
@@ -78,6 +80,7 @@ def on_event(topic: str, *, idempotent: bool = False, description: str = "") -> 
         raise InvalidManifest(msg) from None
 
     def mark(function: _F) -> _F:
+        check_is_new(function, sys._getframe(1).f_locals)  # noqa: SLF001  where the decorator stands
         if hasattr(function, _MARK) or is_declared(function):
             raise InvalidManifest(
                 f"{function.__qualname__} handles one topic, or is a capability: write a method for each."

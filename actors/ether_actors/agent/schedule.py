@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ether_actors.agent.declared_methods import check_is_new
 from ether_broker.errors import InvalidManifest, MissingExtra
 
 if TYPE_CHECKING:
@@ -153,6 +155,7 @@ def schedule_of(function: object) -> Schedule | None:
 
 def _marking(schedule: Schedule) -> Callable[[_F], _F]:
     def mark(function: _F) -> _F:
+        check_is_new(function, sys._getframe(1).f_locals)  # noqa: SLF001  where the decorator stands
         if schedule_of(function) is not None:
             raise InvalidManifest(f"{function.__qualname__} has two schedules: give each a method of its own.")
         setattr(function, _MARK, schedule)

@@ -13,6 +13,7 @@ from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reloading.reload_plan import must_be_another
 from ether.cluster.start_check import why_not_made
 from ether.node.agents.agent_host import NotStarted
+from ether_actors.execution.cell import CellState
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class HostedAgents:
         """{name: what the agent is to be}; of one that scales, each name that an instance may have."""
         self._starts: list[AgentStart] = []
         """Those that go on."""
+        self._never_up: set[str] = set()
+        """Agents that were to start, and have not been up yet."""
 
     def note(self, kinds: Iterable[NamedAgents]) -> None:
         """Note the agents that were started."""
@@ -75,6 +78,7 @@ class HostedAgents:
             if start.refused is not None:
                 raise start.refused
         names = [start.names for start in starts]
+        self._never_up.update(failed)
         self.note(kinds)
         return names
 
@@ -102,25 +106,36 @@ class HostedAgents:
 
         Args:
             request: `agents`, those that are to be here, and `coming`, those that come later; or `rest`: all are stopped for
-                another process that takes their names.
+                another process that takes their names; or `check`: it is only looked whether these could be made.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
             are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
-            `again`, those that had given up and were started again.
+            `again`, those that had given up and were started again; `never_up`, those of `failed` that have not been up yet.
         """
+        if "check" in request:
+            return {"failed": self._check(request["check"], request["patience"])}
         if "rest" in request:
             return self._rest(request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
         answer = self._become(wanted, request["patience"])
-        end = time.monotonic() + request["patience"]
-        for one in request["coming"]:
-            agent = AgentSpec.of_dict(one["agent"])
-            if (why := why_not_made(agent, end - time.monotonic())) is not None:
-                answer["failed"].update(dict.fromkeys(_first_names(NamedAgents(agent, one["names"])), why))
+        answer["failed"].update(self._check(request["coming"], request["patience"]))
         return answer
+
+    def _check(self, carried: Iterable[Mapping[str, Any]], patience: float) -> dict[str, str]:
+        """Why some agents cannot be made: {name: why}; of those that are here as they are it is known that they can."""
+        failed: dict[str, str] = {}
+        end = time.monotonic() + patience
+        for one in carried:
+            kind = NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"]))
+            known = [self._specs[name] for name in kind.names if name in self._specs]
+            if len(known) == len(kind.names) and not any(must_be_another(old, kind.agent) for old in known):
+                continue
+            if (why := why_not_made(kind.agent, end - time.monotonic())) is not None:
+                failed.update(dict.fromkeys(_first_names(kind), why))
+        return failed
 
     def _rest(self, patience: float) -> dict[str, object]:
         supervision = self._bus.node.supervision
@@ -134,6 +149,7 @@ class HostedAgents:
         self._settle()
         supervision, host = self._bus.node.supervision, self._bus.node.agent_host
         failed: dict[str, str] = {}
+        self._never_up -= self._up
         wanted = list(self._possible(wanted, patience, failed))
         specs = {name: agent for agent, names in wanted for name in names}
         changed = {
@@ -173,6 +189,11 @@ class HostedAgents:
             failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
         self._starts += [*starts, *successors]
         self._settle()
+        self._never_up |= {name for start in starts for name in start.failed}
+        self._never_up -= self._up
+        self._never_up &= {name for name, agent in self._specs.items() if agent.scale is None}
+        for name in self._never_up:
+            failed.setdefault(name, "It has not started yet, and goes on starting.")
         absent = failed.keys() - host.agent_names - {name for start in self._starts for name in start.wished.names}
         failed.update(
             {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
@@ -180,6 +201,7 @@ class HostedAgents:
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(again - changed.keys()),
+            "never_up": sorted(self._never_up),
         }  # fmt: skip
 
     def _possible(
@@ -227,6 +249,11 @@ class HostedAgents:
         for name in changed.keys() - {start.names[0] for start in starts}:  # it has left by itself meanwhile
             replace(name)
         return starts, late
+
+    @property
+    def _up(self) -> set[str]:
+        """The agents that take turns."""
+        return {cell.name for cell in self._bus.node.agent_host.cells if cell.state is CellState.RUNNING}
 
     @property
     def _scaling(self) -> list[NamedAgents]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ether import Agent, capability, cron, every
+from ether import Agent, capability, cron, every, on_event
 from ether_actors.agent.schedule import Schedule, schedule_of
 from ether_broker.errors import InvalidManifest, MissingExtra
 
@@ -133,3 +133,39 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
 
     with pytest.raises(MissingExtra, match=r"@cron needs cronsim, .* pip install 'agent-ether\[cron\]'"):
         cron("* * * * *")
+
+
+def test_two_methods_of_one_name_are_refused_where_the_class_is_defined() -> None:
+    with pytest.raises(InvalidManifest, match=r"Twice\.tick is declared twice, and Python keeps only the last"):
+
+        class Twice(Agent):
+            @every(1.0)
+            @capability("x.a")
+            def tick(self) -> None: ...
+
+            @every(2.0)
+            @capability("x.b")
+            def tick(self) -> None: ...  # noqa: F811
+
+    with pytest.raises(InvalidManifest, match=r"Twice\.note is declared twice"):
+
+        class Twice(Agent):  # type: ignore[no-redef]
+            @on_event("a.b")
+            def note(self) -> None: ...
+
+            @on_event("a.c")
+            def note(self) -> None: ...  # noqa: F811
+
+    class Again(Agent):
+        @capability("x.a")
+        def tick(self) -> None: ...
+
+    class Again(Agent):  # type: ignore[no-redef]  # noqa: F811  as in a notebook
+        @capability("x.a")
+        def tick(self) -> None: ...
+
+    class Third(Again):
+        @capability("x.b")
+        def tick(self) -> None: ...
+
+    assert list(Again.handlers()) == ["x.a"]

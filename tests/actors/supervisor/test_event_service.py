@@ -159,19 +159,38 @@ def test_what_has_ended_counts_for_the_node_that_does_not_answer_it() -> None:
     assert bus.state.ledger.size == account("n").size == account("n").held == 0
 
 
-def test_a_node_that_leaves_too_much_unanswered_is_cut_off() -> None:
+def test_a_node_that_leaves_too_much_unanswered_for_long_is_cut_off() -> None:
     bus = Bus(Limits(total_bytes=80 * ENTRY_OVERHEAD))
-    desk = bus.delegator("desk")
+    desk, other = bus.delegator("desk"), bus.node("other", "o")
     subscriber(bus, "n", "w")
-    for _ in range(20):
+    table = bus.state.session_table
+    mine = bus.state.session_table.find("n")
+    assert mine is not None
+    (there,) = [session for session in table.sessions if session.node == "other"]
+    there.account = mine.account  # another node of its key
+    for count in range(1, 26):
         assert publish(bus, desk, "desk", timeout=0.5)[0] is Status.COMPLETED
         bus.pass_time(1.0)
-    assert bus.state.session_table.find("n") is not None
-    assert publish(bus, desk, "desk", timeout=0.5)[0] is Status.COMPLETED
-    bus.pass_time(1.0)
-
-    assert bus.state.session_table.find("n") is None
+        if count == 20:
+            assert mine.account.over_since is None
+    assert table.find("n") is None
+    assert table.find("other") is there, "it has left nothing unanswered"
+    assert not other.session.lost
     assert bus.state.ledger.size == 0
+
+
+def test_a_node_that_answers_in_time_is_not_cut_off_for_what_others_cancel() -> None:
+    bus = Bus(Limits(total_bytes=80 * ENTRY_OVERHEAD))
+    desk = bus.delegator("desk")
+    worker = subscriber(bus, "n", "w")
+    for _ in range(5):
+        for _ in range(25):
+            assert publish(bus, desk, "desk", timeout=0.05)[0] is Status.COMPLETED
+            bus.pass_time(0.1)
+        for number in worker.work():
+            worker.respond("w", number)
+        bus.step()
+    assert bus.state.session_table.find("n") is not None
 
 
 def test_an_event_of_many_that_end_at_once_ends_in_its_subscribers_turn() -> None:

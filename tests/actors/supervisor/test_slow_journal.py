@@ -7,7 +7,8 @@ import pytest
 from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
 from ether_broker.timing import DEFAULT_TIMING
-from tests.actors.peers import Bus
+from ether_broker.wire.frame import Flag
+from tests.actors.peers import Bus, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 
 MOST = 100_000
@@ -65,3 +66,40 @@ def test_signs_of_life_count_while_all_else_waits(bus: Bus) -> None:
         journal(bus).sync()
         bus.step()
     assert bus.state.accepted == len(bus.state.ledger) == 50
+
+
+def test_what_is_not_for_the_journal_does_not_wait_for_it(bus: Bus) -> None:
+    flood, desk, worker = bus.delegator("flood"), bus.delegator("desk"), bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    running = desk.delegate("desk", to="a")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(50):
+        flood.delegate("flood", to="a", params="x" * 20_000)
+    bus.step()
+    assert bus.state.is_ahead
+
+    number = desk.delegate("desk", to="a", flags=int(Flag.VOLATILE))
+    worker.respond("a", running)
+    bus.step()
+    open_ = {entry.request_id for entry in bus.state.ledger.running}
+    assert request_id(number) in open_, "accepted"
+    assert request_id(running) not in open_, "ended"
+    assert bus.node("late").session.node == "late", "let in"
+
+
+def test_a_broker_that_ends_rules_on_all_that_has_come(bus: Bus) -> None:
+    flood = bus.delegator("flood")
+    bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(200):
+        flood.delegate("flood", to="a", params="x" * 20_000)
+    bus.step()
+    assert bus.state.accepted < 200
+
+    bus.supervisor.finish(bus.now, bus.wall)
+
+    assert bus.state.accepted == 200
+    assert bus.state.session_table.turns.size == 0

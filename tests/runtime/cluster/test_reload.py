@@ -1015,6 +1015,9 @@ def test_nothing_is_stopped_if_what_is_new_does_not_start(tmp_path: Path, *, is_
         assert report.unchanged == ("n1", "n2", "n1/keeper", "n2/plain")
         assert before.items() <= it.pids().items()
         assert it.ask("keeper")["word"] == "first"
+        second = it.reload(*nodes)
+        assert list(second.failed) == list(report.failed), "it is still not there"
+        assert second.stopped == ()
         again = it.reload(*(replace(one, agents=(AgentSpec(SLEEPER),) if one.agents else ()) for one in nodes))
         assert again.failed == {}
         assert {"n1/keeper", "n2", "n2/plain"} <= set(again.stopped)
@@ -1029,6 +1032,18 @@ def test_a_node_that_must_be_another_keeps_what_goes_if_what_is_new_does_not_sta
         assert it.agents() == {"keeper": "n1", "crew": "n1", "plain": "n2"}
         assert {"n2", "n1/keeper", "n1/crew", "n2/plain"} <= set(it.reload(moves).stopped)
         assert it.agents() == {"plain": "n1"}
+
+
+def test_a_node_is_not_restarted_for_what_could_not_be_made(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN))) as it:
+        before = it.pids()
+        report = it.reload(node("n1", AgentSpec("tests.runtime.reloaded:Keper"), threads=7))
+        assert list(report.failed) == ["n1"]
+        assert "Did you mean 'Keeper'?" in report.failed["n1"]
+        assert report.failed["n1"].endswith("It was not restarted. Nothing was stopped.")
+        assert report.unchanged == ("n2", "n2/plain")
+        assert it.pids() == before
+        assert it.ask("keeper")["word"] == "first"
 
 
 def test_an_agent_that_cannot_scale_is_not_stopped_for_that(tmp_path: Path):

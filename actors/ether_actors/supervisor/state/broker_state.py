@@ -25,6 +25,7 @@ from ether_broker.mailbox import Mailbox
 from ether_broker.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
+from ether_broker.transport.account import Account
 from ether_broker.transport.cost import ANSWER, DEAD_LETTER
 from ether_broker.transport.session import Session
 from ether_broker.transport.session_table import SessionTable
@@ -86,7 +87,7 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
-        self.ledger.on_much_held = lambda session: session_table.close(session, _UNANSWERED)
+        self.ledger.on_much_held = self._note_much_held
         self.leases: LeaseTable = LeaseTable(self._parent_of)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
@@ -123,6 +124,16 @@ class BrokerState:
     def is_behind(self) -> bool:
         """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
         return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
+
+    def _note_much_held(self, account: Account) -> None:
+        """Cut off an owner's node that leaves most unanswered, once that is too much for as long as a node may be silent."""
+        if account.over_since is None:
+            account.over_since = self.now
+        elif self.now - account.over_since > self.session_table.timing.silence:
+            own = [session for session in self.session_table.sessions if session.account is account]
+            most = max(own, key=lambda session: sum(len(agent.ended_at_node) for agent in session.agents.values()))
+            account.over_since = None
+            self.session_table.close(most, _UNANSWERED)
 
     @property
     def is_ahead(self) -> bool:

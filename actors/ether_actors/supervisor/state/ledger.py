@@ -192,8 +192,8 @@ class Ledger:
         self.bound: Container[bytes] = ()
         """Delegations that something hangs on; `on_left` is told when one of them ends, or goes back into a mailbox."""
         self.on_left: Callable[[Entry], None] = lambda _entry: None
-        self.on_much_held: Callable[[Session], None] = lambda _session: None
-        """Told of a session whose owner leaves too much unanswered."""
+        self.on_much_held: Callable[[Account], None] = lambda _account: None
+        """Told of an owner whose nodes leave too much unanswered, whenever that grows."""
 
     def __len__(self) -> int:
         """Delegations without an outcome."""
@@ -310,10 +310,12 @@ class Ledger:
         entry.account.add(ENTRY_OVERHEAD)
         entry.account.held += ENTRY_OVERHEAD
         if entry.account.held > self.most >> _HELD_SHIFT:
-            self.on_much_held(entry.agent.session)
+            self.on_much_held(entry.account)
 
     def _let_go(self, entry: Entry) -> None:
         entry.account.held -= entry.size
+        if entry.account.over_since is not None and entry.account.held <= self.most >> _HELD_SHIFT:
+            entry.account.over_since = None
         self._release(entry)
 
     def _release(self, entry: Entry) -> None:

@@ -82,7 +82,7 @@ def wait_for(bus: BusAddress, wait: float = 0.0) -> str:
                 raise BrokerUnavailable(
                     f"No broker listens at {url}: the cluster {Path(url).stem!r} runs at {elsewhere}: --connect that."
                 )
-            found = [] if bus.url else others(url)
+            found = others(url) if url.startswith("ipc://") else []
             there = f" These are there: {', '.join(found)}." if found else ""
             msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect.{there}"
             raise BrokerUnavailable(msg)

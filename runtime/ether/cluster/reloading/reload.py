@@ -33,6 +33,8 @@ from ether_broker.errors import Closed, EtherError, WaitTimeout
 
 __all__ = ["Reload"]
 
+_LOOK: Final = 1.0
+"""Seconds that a look at classes that are to be started may take; what takes longer is started without."""
 _GRACE: Final = 10.0
 """Seconds that a node's process has to answer, beyond what its agents may take."""
 
@@ -70,6 +72,9 @@ class Reload:
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
         self._again: set[str] = set()
+        self._never_up: set[str] = set()
+        self._unfit: set[str] = set()
+        """Nodes that are not restarted, as an agent that they are to have could not be made."""
         self._failed: dict[str, str] = {}
 
     def run(self) -> ReloadReport:
@@ -85,6 +90,7 @@ class Reload:
         given_up = {self._address(before[node]) for node in (*go, *self._anew)} - {None}
         late = [node for node in come if self._address(wanted[node]) in given_up]
         first = [node for node in come if node not in late]
+        self._side_by_side([(self._look, node) for node in (*self._anew, *first)])
         for node in first:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
         self._side_by_side([*((self._wait_up, node) for node in first), *((self._bring, node) for node in stay)])
@@ -92,9 +98,13 @@ class Reload:
         self._side_by_side([(self._clear, node) for node in before])
         self._side_by_side([(self._end, node) for node in go if not self._is_held])
         for node in self._in_order():
-            self._restart(node)
+            if node not in self._unfit:
+                self._restart(node)
+        if self._is_held:
+            self._failed.update(dict.fromkeys(late, "It waits for the metrics address of a node that stays."))
+            late = []
         for node in late:
-            self._add(node, self._final(node))
+            self._add(node, wanted[node])
         self._side_by_side([(self._wait_up, node) for node in late])
         if not self._is_held:
             self._side_by_side([(self._complete, node) for node in (*first, *stay) if self._moved[node]])
@@ -127,7 +137,10 @@ class Reload:
             *self._before,
             *(f"{node}/{name}" for node, one in self._before.items() for name in agents_by_name(one)),
         }
-        missing = [name for name in self._failed if name not in known or self._moved.get(name)]
+        missing = [
+            name for name in self._failed
+            if name not in known or name in self._never_up or name in self._unfit or self._moved.get(name)
+        ]  # fmt: skip
         self._is_held = bool(missing)
         if any(self._going(node) for node in self._before):
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped.") for name in missing})
@@ -174,6 +187,28 @@ class Reload:
     def _first(self, node: str) -> list[NamedAgents]:
         """What is wanted of a node as long as agents have not moved."""
         return without(self._wanted[node].agents, self._moved[node])
+
+    def _look(self, node: str) -> None:
+        """Ask whether what a node is to have could be made, where it is now, before anything is stopped for it."""
+        wanted = self._wanted[node]
+        sources = [node] if node in self._before else [one for one in self._before if one not in self._failed]
+        for source in sources:
+            here = agents_by_name(self._before[source]).keys()
+            kinds = wanted.agents if source == node else without(wanted.agents, agents_by_name(wanted).keys() - here)
+            told = [{"agent": kind.agent.as_dict(), "names": kind.names} for kind in kinds if kind.names]
+            if not told:
+                continue
+            patience = min(_LOOK, self._process(source).start_timeout)
+            try:
+                said = self._processes.ask(source, {"check": told, "patience": patience}, patience + _LOOK)
+            except (ProcessFailed, WaitTimeout):  # nobody knows, then
+                continue
+            for name, why in said["failed"].items():
+                if source == node:
+                    self._unfit.add(node)
+                    self._failed.setdefault(node, and_so(f"{name}: {why}", "It was not restarted."))
+                else:
+                    self._failed.setdefault(f"{node}/{name}", why)
 
     def _add(self, node: str, state: HostedNode) -> None:
         self._hosted[node] = state
@@ -262,6 +297,7 @@ class Reload:
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
         self._again.update(f"{node}/{name}" for name in said.get("again", ()))
+        self._never_up.update(f"{node}/{name}" for name in said.get("never_up", ()))
         wanted = agents_by_name(self._wanted.get(node))
         for name, why in said.get("failed", {}).items():
             if name in wanted:
