@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import traceback
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Final
 
 from ether_broker.envelope.delegation import Delegation
@@ -180,12 +180,14 @@ class Observer:
                 warn_unread(logger, f"The observer {name} raised {what}, {self.failures:,} times so far.")
 
 
-_HOOKS: Final = {
-    name: tuple(inspect.signature(hook).parameters)[1:]
-    for name, hook in vars(Observer).items()
-    if name.startswith("on_")
-}
-"""{method that the bus calls: what it is given}"""
+@cache
+def _hooks() -> dict[str, tuple[str, ...]]:
+    """{method that the bus calls: what it is given}; not made by `import ether`."""
+    return {
+        name: tuple(inspect.signature(hook).parameters)[1:]
+        for name, hook in vars(Observer).items()
+        if name.startswith("on_")
+    }
 
 
 def check_hooks(observer: Observer) -> None:
@@ -200,11 +202,11 @@ def check_hooks(observer: Observer) -> None:
         if not callable(hook):
             continue
         where = f"{type(observer).__qualname__}.{name}"
-        if name not in _HOOKS:
-            raise UsageError(f"{where} is none of the methods that the bus calls.{nearest(name, _HOOKS)}")
+        if name not in _hooks():
+            raise UsageError(f"{where} is none of the methods that the bus calls.{nearest(name, _hooks())}")
         if inspect.iscoroutinefunction(hook):
             raise UsageError(f"{where} is an `async def`, which nothing would await: make it a plain `def`.")
-        given = _HOOKS[name]
+        given = _hooks()[name]
         try:
             inspect.signature(hook).bind(*given)
         except TypeError:

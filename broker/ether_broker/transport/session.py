@@ -106,6 +106,11 @@ class Session:
         digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
         self.digest = self.digest or digest.digest()
 
+    @property
+    def principal(self) -> str:
+        """Whose shares it uses: the key of its connections, or its node's name where there are no keys."""
+        return self.owner or self.node
+
     def share_window(self) -> None:
         """Share out what may be under way to its observers, now that one came or went."""
         for cursor in self.cursors.values():

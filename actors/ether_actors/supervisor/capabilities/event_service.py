@@ -86,7 +86,7 @@ class EventService:
             )
             raise Rejection(Status.REJECTED_OVERLOAD, "event_too_large", message)
         session = entry.asking_session
-        account = state.session_table.account(session.owner or session.node, of_events=True)
+        account = state.session_table.account(session.principal, of_events=True)
         if not state.ledger.has_room(account, size + len(agents) * ENTRY_OVERHEAD):
             raise broker_full(state.ledger, account)
         queue = session.input

@@ -67,7 +67,7 @@ class StateService:
         if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # another instance's
         known, code = state.agent_states.get(name), ""
-        kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.owner or session.node)
+        kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.principal)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
         is_newest = said.instance != agent.refused_instance
         is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))

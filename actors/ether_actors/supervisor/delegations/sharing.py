@@ -109,7 +109,7 @@ class Sharing:
                 some.setdefault(agent)
             else:
                 some.pop(agent, None)
-        self._put(agent.session.owner or agent.session.node, instances)
+        self._put(agent.session.principal, instances)
         if agent.mailbox.outstanding != instances.members[agent]:
             self._untold[agent] = None
         if self._due.owners:

@@ -43,7 +43,7 @@ class SubscriptionIndex:
         Raises:
             TooMuch: it has as many as it may.
         """
-        owner = _owner(session)
+        owner = session.principal
         for subscription in manifest.subscriptions:
             subscribers: Mapping[Registration, str] = self._subscribers.get(subscription.topic, {})
             fresh = sum(agent is None or subscribers.get(agent) != owner for agent in known)
@@ -55,7 +55,7 @@ class SubscriptionIndex:
 
     def add(self, agent: Registration) -> None:
         """Enter an agent that is not entered."""
-        owner = _owner(agent.session)
+        owner = agent.session.principal
         for subscription in agent.manifest.subscriptions:
             subscribers = self._subscribers.setdefault(subscription.topic, OrderedDict())
             self._resized(len(subscribers), len(subscribers) + 1)
@@ -94,7 +94,3 @@ class SubscriptionIndex:
                 if agent not in found:
                     found.add(agent)
                     yield agent
-
-
-def _owner(session: Session) -> str:
-    return session.owner or session.node

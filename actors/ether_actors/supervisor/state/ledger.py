@@ -163,8 +163,7 @@ def owner_of(entry: Entry) -> str:
 
     Of an event, which the bus itself delegates, it is the subscriber's.
     """
-    session = entry.asking_session
-    return session.owner or session.node or entry.agent.session.owner or entry.agent.session.node
+    return entry.asking_session.principal or entry.agent.session.principal
 
 
 class Ledger:
