@@ -312,6 +312,10 @@ def test_who_fills_the_broker_leaves_room_for_others():
         alice.delegate("alice", to="bob", number=number, params="x" * 400)
     bus.step()
     assert any(received.status is Status.REJECTED_OVERLOAD for received in alice.took(Kind.RESPONSE))
+    alice.inbox.clear()
+    alice.delegate("alice", capability="ether.statistics")
+    bus.step()
+    assert [received.status for received in alice.took(Kind.RESPONSE)] == [Status.COMPLETED], "she may ask why"
     carol = bus.delegator("carol")
     number = carol.delegate("carol", to="bob", params="x" * 400)
     bus.step()

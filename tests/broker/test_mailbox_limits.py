@@ -29,3 +29,10 @@ def test_a_bound_that_cannot_be_is_refused_by_its_name_with_what_can_be(said: di
 
 def test_the_memory_of_a_broker_may_go_unwatched() -> None:
     assert Limits(memory_bytes=0).most_agents == Limits().most_agents
+
+
+def test_delegations_have_a_quarter_of_the_memory_at_most() -> None:
+    assert Limits().delegation_bytes == Limits().total_bytes
+    assert Limits(memory_bytes=512 << 20).delegation_bytes == 128 << 20
+    assert Limits(total_bytes=1_000, memory_bytes=512 << 20).delegation_bytes == 1_000
+    assert Limits(total_bytes=1_000, memory_bytes=0).delegation_bytes == 1_000
