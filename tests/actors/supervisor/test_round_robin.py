@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ether_actors.supervisor.state.ledger import owner_of
 from ether_actors.supervisor.state.round_robin import EACH, RoundRobin
+from ether_broker.transport.session import Session
 
 MOST = 20
 
@@ -41,7 +42,7 @@ def test_each_owner_is_served_in_its_order_and_nobody_has_more_than_a_share(
 
 def test_the_nodes_of_one_key_have_one_line_and_nodes_without_keys_one_each() -> None:
     def entry(node: str, owner: str) -> SimpleNamespace:
-        return SimpleNamespace(asking_session=SimpleNamespace(node=node, owner=owner))
+        return SimpleNamespace(asking_session=Session(node, b"", 0.0, owner=owner))
 
     assert owner_of(entry("a", "key")) == owner_of(entry("b", "key"))  # type: ignore[arg-type]  # as much of it as is used
     assert owner_of(entry("a", "")) != owner_of(entry("b", ""))  # type: ignore[arg-type]  # as much of it as is used
