@@ -17,9 +17,10 @@ from ether.node.monitor import Monitor
 from ether.runtime import Runtime
 from ether.version import __version__
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
-from ether_actors.agent.agent_bus import AgentBus, Delayed
+from ether_actors.agent.agent_bus import AgentBus
 from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent
+from ether_actors.agent.delayed import Delayed
 from ether_actors.agent.event_handler import Event, on_event
 from ether_actors.agent.scale import Scale
 from ether_actors.agent.schedule import cron, every

@@ -15,7 +15,7 @@ from ether.node.agents.agent_timers import AgentTimers, _Timer
 from ether.node.node import Node
 from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
-from ether_actors.agent.agent_bus import Delayed
+from ether_actors.agent.delayed import Delayed
 from ether_actors.agent.scale import Scale
 from ether_actors.agent.schedule import _Every
 from ether_actors.supervisor.capabilities.state_service import StateService
