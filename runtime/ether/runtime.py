@@ -14,12 +14,13 @@ from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
 from ether.node.agents.agent_host import NotStarted, warn_of_own_states
 from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.agents.scalable import check_scalable
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
-from ether_actors.agent.scale import Scale, check_scalable
+from ether_actors.agent.scale import Scale
 from ether_actors.observers.observer import Observer, check_hooks
 from ether_actors.task.handle import Handle
 from ether_actors.task.mapped import WINDOW, Mapped, check_each

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ether.node.agents.scalable import check_scalable
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.agent_bus import NamedAgent
-from ether_actors.agent.scale import check_scalable
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.execution.resources import Resources
