@@ -84,7 +84,7 @@ from ether_broker.errors import (
     UsageError,
     WaitTimeout,
 )
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import Timing
 
 if TYPE_CHECKING:

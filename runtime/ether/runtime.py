@@ -29,7 +29,7 @@ from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, InvalidEndpoint, UsageError
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint

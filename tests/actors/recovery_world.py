@@ -19,7 +19,7 @@ from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM, Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.wire.frame import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead

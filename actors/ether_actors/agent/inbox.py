@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ether_broker.errors import Closed, MailboxFull
-from ether_broker.priority_queue import LOW, NORMAL, choose
+from ether_broker.mailbox.priority_queue import LOW, NORMAL, choose
 
 __all__ = ["Inbox"]
 

@@ -36,7 +36,7 @@ from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.mailbox import Offer
+from ether_broker.mailbox.mailbox import Offer
 from ether_broker.transport.cost import LOOK_UP
 from ether_broker.transport.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead

@@ -54,7 +54,7 @@ from ether_broker.errors import (
 )
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.tap import KEPT, KEPT_BYTES, Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections

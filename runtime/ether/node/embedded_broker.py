@@ -22,7 +22,7 @@ from ether.node.backends import (
     open_journal,
 )
 from ether.node.inline import Inline
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.backlog import Backlog
 from ether_broker.transport.refusal_log import RefusalLog

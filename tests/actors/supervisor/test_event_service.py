@@ -14,7 +14,7 @@ from ether_broker.envelope.manifest import Capability, Manifest, Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, TooMuch
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport.cost import possible
 from ether_broker.transport.turns import DEAR, InputQueue

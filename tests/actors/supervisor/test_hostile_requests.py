@@ -20,7 +20,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport import backlog as backlog_module
 from ether_broker.transport.cost import HOLDERS_SHIFT

@@ -20,7 +20,7 @@ from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, Closed, NodeRefused, UsageError, WaitTimeout
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Kind
 
 

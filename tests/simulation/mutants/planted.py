@@ -34,7 +34,7 @@ from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox import Mailbox, Offer
+from ether_broker.mailbox.mailbox import Mailbox, Offer
 from ether_broker.transport.session_table import SessionTable
 from ether_broker.wire.frame import Flag, Kind, read_header
 from ether_broker.wire.saved_state import join_state, split_state

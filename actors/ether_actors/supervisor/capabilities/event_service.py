@@ -23,7 +23,7 @@ from ether_broker.envelope.names import EVENT_PATTERN, EVENT_PREFIX, GRAMMAR, is
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.mailbox import Offer
+from ether_broker.mailbox.mailbox import Offer
 from ether_broker.transport.account import Account
 from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation

@@ -21,8 +21,8 @@ from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Journal
-from ether_broker.mailbox import Mailbox
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox import Mailbox
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
 from ether_broker.transport.account import Account

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.state.numbered import SPARE, following
 from ether_actors.supervisor.state.timing_wheel import TimingWheel
-from ether_broker.priority_queue import NORMAL
+from ether_broker.mailbox.priority_queue import NORMAL
 from ether_broker.wire.frame import Flag, priority_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_broker.mailbox import Mailbox, Offer
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox import Mailbox, Offer
+from ether_broker.mailbox.mailbox_limits import Limits
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ether_broker.priority_queue import HIGH, LOW, NORMAL, PriorityQueue, SharedQueue
+from ether_broker.mailbox.priority_queue import HIGH, LOW, NORMAL, PriorityQueue, SharedQueue
 from ether_broker.wire.frame import Flag, priority_of
 
 CLASSES = st.sampled_from([HIGH, NORMAL, LOW])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
-from ether_broker.mailbox_limits import Limits
-from ether_broker.priority_queue import PriorityQueue, SharedQueue
+from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.mailbox.priority_queue import PriorityQueue, SharedQueue
 
 __all__ = ["Letter", "Mailbox", "Offer"]
 

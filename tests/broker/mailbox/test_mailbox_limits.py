@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ether_broker.errors import InvalidSpec
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 
 
 @pytest.mark.parametrize(
