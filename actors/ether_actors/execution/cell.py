@@ -37,11 +37,12 @@ from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.manifest import ANY
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.priority import NOT_NORMAL, priority_of
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, EtherError, InvalidState
 from ether_broker.wire.codec import plain_params
-from ether_broker.wire.frame import Flag, Header, priority_of
+from ether_broker.wire.frame import Header
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ __all__ = ["BrokerOffset", "Cell", "CellServices"]
 logger = logging.getLogger("ether.agent")
 
 _ANY: Final = ANY.encode()
-_PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 TURN: Final = 32
 """Messages that an agent handles before it lets others have the thread."""
 _RETRY_AFTER: Final = 1.0
@@ -280,7 +280,7 @@ class Cell:
         work = Work(header, envelope)
         self.works[header.request_id] = work
         try:
-            if header.flags & _PRIORITY:
+            if header.flags & NOT_NORMAL:
                 self.inbox.put(work, priority_of(header.flags))
             else:
                 self.inbox.put(work)

@@ -12,6 +12,7 @@ from pydantic.config import JsonDict
 from ether_broker.encoding.frozen import FrozenDict
 from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, RequestId, SchemaVersion
 from ether_broker.envelope.payload import EMPTY, Payload
+from ether_broker.envelope.priority import Priority
 from ether_broker.envelope.version import SCHEMA_VERSION
 
 __all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "Budget", "Criticality", "Delegation", "OutputContract"]
@@ -164,7 +165,7 @@ class Delegation(Model):
     durability: Literal["memory", "journal"] | None = None
     """`memory` waits for no journal: it is faster and may be lost with the broker. None is as the bus has it; what the bus
     does not have cannot be asked of it."""
-    priority: Literal["low", "normal", "high"] = "normal"
+    priority: Priority = "normal"
     """Which of the delegations that wait for one agent go first; see `PriorityQueue`. A sub-delegation has its parent's unless
     it says another."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
+from ether_broker.envelope.priority import Priority
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.name_hint import nearest
@@ -39,7 +40,7 @@ class DelegationFields(TypedDict, total=False):
     conversation: str | None
     traceparent: str | None
     durability: Literal["memory", "journal"] | None
-    priority: Literal["low", "normal", "high"]
+    priority: Priority
     external_id: str | None
     extensions: Mapping[str, Any]
 

@@ -18,7 +18,7 @@ class Letter(Protocol):
     size: int
     is_over: bool
     priority: int
-    """As of `PriorityQueue`."""
+    """Its class, as of `priority_of`."""
 
 
 _L = TypeVar("_L", bound=Letter)

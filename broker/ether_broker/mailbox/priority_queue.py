@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-__all__ = ["HIGH", "LOW", "NORMAL", "PriorityQueue", "SharedQueue", "choose"]
+from ether_broker.envelope.priority import NORMAL, WEIGHTS
 
-HIGH, NORMAL, LOW = 0, 1, 2
-_WEIGHTS: Final = (16, 4, 1)
-"""How many of each are taken of 21, while items of all three wait."""
+__all__ = ["PriorityQueue", "SharedQueue", "choose"]
+
 _I = TypeVar("_I")
 
 
@@ -25,7 +24,7 @@ def choose(credit: list[int], waits: Sequence[object]) -> int:
         The class; -1 if nothing waits.
     """
     whole, chosen = 0, -1
-    for priority, weight in enumerate(_WEIGHTS):
+    for priority, weight in enumerate(WEIGHTS):
         if waits[priority]:
             credit[priority] += weight
             whole += weight

@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ether_broker.mailbox.priority_queue import HIGH, LOW, NORMAL, PriorityQueue, SharedQueue
-from ether_broker.wire.frame import Flag, priority_of
+from ether_broker.envelope.priority import HIGH, LOW, NORMAL, priority_of
+from ether_broker.mailbox.priority_queue import PriorityQueue, SharedQueue
+from ether_broker.wire.frame import Flag
 
 CLASSES = st.sampled_from([HIGH, NORMAL, LOW])
 
