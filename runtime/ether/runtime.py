@@ -722,22 +722,22 @@ class Runtime:
         if not isinstance(since, int) or since < 0:
             msg = f"observe(since={since!r:.40}): since is a whole number: messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)
-        self.node.subscriptions.observe(observer, since)
+        self.node.observers.observe(observer, since)
         return observer
 
     def unobserve(self, observer: Observer) -> None:
         """Detach an observer; what is under way to it is still handled."""
-        self.node.subscriptions.unobserve(observer)
+        self.node.observers.unobserve(observer)
 
     def settle(self, observer: Observer, timeout: float = 5.0) -> bool:
         """Wait until an observer has seen everything that has passed so far; False when the time was not enough."""
         number = int(self.statistics()["tap_next"])
-        observing = self.node.subscriptions.observing(observer)
+        observing = self.node.observers.observing(observer)
         return observing is not None and observing.wait(number, timeout)
 
     def monitor(self, target: str) -> Monitor:
         """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
-        return self.node.subscriptions.monitor(target)
+        return self.node.monitors.monitor(target)
 
     def suggest(self, record: SuggestionRecord) -> None:
         """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8).

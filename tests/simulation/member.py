@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ether.node.agents.agent_host import NotStarted
 from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.attached_observers import _wish
 from ether.node.node import Node
-from ether.node.subscriptions import _wish
 from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import PUBLISH, publish_params
 from ether_actors.observers.observer import Observation, Observer
@@ -240,9 +240,9 @@ class Life:
         return self.node.agent_host.agent_names
 
     def _attach(self, watcher: Watcher) -> None:
-        subscriptions, token = self.node.subscriptions, self.node.resources.make_id()
-        observing = self.node.resources.make_observing(watcher, partial(subscriptions._acknowledge, token))
-        subscriptions._observer_thread[token] = observing
+        observers, token = self.node.observers, self.node.resources.make_id()
+        observing = self.node.resources.make_observing(watcher, partial(observers._acknowledge, token))
+        observers._threads[token] = observing
         observing.start(watcher.position)
         self.link.send(_wish(token, watcher, watcher.position))
 

@@ -14,8 +14,9 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
+import ether.node.attached_observers
 import ether.node.connection.control_calls
-import ether.node.subscriptions
+import ether.node.monitors
 from ether_actors.agent.agent import free_names
 from ether_actors.task.handle import Handle
 from ether_broker.wire.frame import Kind, read_header
@@ -58,7 +59,7 @@ _ON: Final = 9.0
 _LOOK: Final = 0.5
 _SETTLE: Final = 1.5
 """Seconds that the world has to stay at rest: longer than between two heartbeats."""
-_WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.subscriptions)
+_WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.attached_observers, ether.node.monitors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ __all__ = [
     "is_name",
     "is_resource",
     "is_topic",
+    "prefixes",
 ]
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
@@ -110,3 +111,9 @@ def check_names(source: bytes, target: bytes, capability: bytes) -> None:
         wrong = target if not source or is_name(source) else source
         what, grammar = "name of an agent", GRAMMAR[NAME_PATTERN]
     raise InvalidEnvelope(f"{wrong.decode(errors='replace')!r} is no {what}: {grammar}.")
+
+
+def prefixes(name: str) -> list[str]:
+    """A name and the prefixes of it that end at a dot."""
+    words = name.split(".")
+    return [".".join(words[:count]) for count in range(1, len(words) + 1)]

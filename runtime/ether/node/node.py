@@ -41,14 +41,15 @@ from ether.node.agents.hanging_handlers import HangingHandlers
 from ether.node.agents.supervision import AgentSupervision
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.artifacts.artifact_server import ArtifactServer
+from ether.node.attached_observers import AttachedObservers
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
+from ether.node.monitors import Monitors
 from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
-from ether.node.subscriptions import Subscriptions
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.execution.cell import Cell
@@ -97,7 +98,8 @@ class Node:
         sender = Sender(link)
         session_state, broker_clock = self._session_state, self._broker_clock
         self._control_calls = ControlCalls(sender, resources, session_state)
-        self.subscriptions: Subscriptions = Subscriptions(sender, self._control_calls, resources)
+        self.observers: AttachedObservers = AttachedObservers(sender, self._control_calls, resources)
+        self.monitors: Monitors = Monitors(sender, resources)
         """Its observers and monitors."""
         self.outgoing: OutgoingDelegations = OutgoingDelegations(
             name, sender, resources, session_state, broker_clock, self._timers.add
@@ -125,7 +127,7 @@ class Node:
         self._responder = responder
         self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself, unwatched)
         self._session = NodeSession(
-            name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
+            name, sender, resources, session_state, broker_clock, self.agent_host, self.observers, self.monitors, self.outgoing,
             self._control_calls, self._artifact_fetcher,
         )  # fmt: skip
         self._loop_watch = EventLoopWatch(self.agent_host, resources)
@@ -188,7 +190,7 @@ class Node:
             self._session.leave(patience)
         self.supervision.close(end)
         self.agent_host.close()
-        self.subscriptions.close()
+        self.observers.close()
         self.outgoing.close()
         self._stop_fetching()
         self._control_calls.close()
@@ -201,7 +203,7 @@ class Node:
         self._stop_fetching()
         self._control_calls.close()
         self.resources.close(0.0)
-        self.subscriptions.close()
+        self.observers.close()
 
     def _stop_fetching(self) -> None:
         FETCHERS.pop(self._artifact_fetcher, None)
@@ -236,7 +238,7 @@ class Node:
                 self._session_state.trouble = told.trouble
                 self._broker_clock.note(told.clock, self.resources.monotonic())
             case Kind.TAP:
-                self.subscriptions.passed(header, envelope)
+                self.observers.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:
                 self._control_calls.answered(header, envelope)
             case Kind.FETCH:
@@ -253,7 +255,7 @@ class Node:
                 self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter
             case Kind.DOWN:
                 self._control_calls.answered(header, envelope)
-                self.subscriptions.went_down(header, envelope)
+                self.monitors.went_down(header, envelope)
             case Kind.BYE:
                 self._session.dismissed()
             case Kind.STATE:

@@ -228,4 +228,4 @@ class InlineNode(Node):
 
     def let_observers_see(self) -> bool:
         """Give one observer its next batch; whether there was any."""
-        return any(isinstance(found, _InlineObserving) and found.work() for found in self.subscriptions.all_observing)
+        return any(isinstance(found, _InlineObserving) and found.work() for found in self.observers.all_observing)
