@@ -15,7 +15,7 @@ from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import PUBLISH, publish_params
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.handle import Handle
-from ether_broker.envelope.artifact import FETCHERS
+from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack, unpack

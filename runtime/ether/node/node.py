@@ -56,8 +56,8 @@ from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
 from ether_actors.task.handle import Handle
+from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.encoding.bounded import CONTROL, STATE, read_map
-from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.errors import EtherError
 from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.transport.link import Link
