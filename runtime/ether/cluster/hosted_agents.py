@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
-from ether.cluster.reloading.reload_plan import must_be_another
+from ether.cluster.reloading.spec_changes import must_be_another
 from ether.cluster.start_check import why_not_made
 from ether.node.agents.agent_host import NotStarted
 from ether_actors.execution.cell import CellState
