@@ -18,19 +18,19 @@ from ether.runtime import Runtime
 from ether.version import __version__
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.agent.agent_bus import AgentBus
-from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent
+from ether_actors.agent.declarations.capability import capability
+from ether_actors.agent.declarations.event_handler import Event, on_event
+from ether_actors.agent.declarations.schedule import cron, every
 from ether_actors.agent.delayed import Delayed
-from ether_actors.agent.event_handler import Event, on_event
 from ether_actors.agent.scale import Scale
-from ether_actors.agent.schedule import cron, every
+from ether_actors.delegator.completions import Completions, as_completed
+from ether_actors.delegator.handle import Handle, Stream
+from ether_actors.delegator.mapped import Mapped
+from ether_actors.delegator.retry import Retry
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
-from ether_actors.task.completions import Completions, as_completed
-from ether_actors.task.handle import Handle, Stream
 from ether_actors.task.lease import Lease
-from ether_actors.task.mapped import Mapped
-from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.artifact import Artifact

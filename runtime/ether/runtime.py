@@ -21,10 +21,10 @@ from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
 from ether_actors.agent.scale import Scale
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.mapped import WINDOW, Mapped, check_each
+from ether_actors.delegator.retry import DelegateOptions, Retry, check_retry
 from ether_actors.observers.observer import Observer, check_hooks
-from ether_actors.task.handle import Handle
-from ether_actors.task.mapped import WINDOW, Mapped, check_each
-from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.payload import Payload, pack

@@ -9,7 +9,7 @@ import pytest
 from ether.testing import ManualClock, MemoryBroker
 from ether.testing.simulator import World
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.observers.observer import Observer
 from ether_broker.errors import BrokerUnavailable
 from ether_broker.timing import DEFAULT_TIMING

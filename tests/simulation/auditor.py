@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.delegator.handle import Handle
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.recovery import read_history
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.supervisor import Supervisor
-from ether_actors.task.handle import Handle
 from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status

@@ -13,8 +13,8 @@ from ether.node.attached_observers import _wish
 from ether.node.node import Node
 from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.delegator.handle import Handle
 from ether_actors.observers.observer import Observation, Observer
-from ether_actors.task.handle import Handle
 from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text

@@ -8,10 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
-from ether_actors.agent.schedule import cron, every
+from ether_actors.agent.declarations.capability import capability
+from ether_actors.agent.declarations.schedule import cron, every
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell, CellState
-from ether_actors.task.handle import Handle
 from ether_actors.task.task import Task
 from tests.simulation.workload import perform
 

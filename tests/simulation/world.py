@@ -18,7 +18,7 @@ import ether.node.attached_observers
 import ether.node.connection.control_calls
 import ether.node.monitors
 from ether_actors.agent.agent import free_names
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.wire.frame import Kind, read_header
 from tests.simulation.auditor import Auditor, Violation, has_work
 from tests.simulation.broker import Broker

@@ -10,7 +10,7 @@ from ether_actors.threads.pending_call import PendingCall
 from ether_broker.errors import Closed, EtherError, UsageError
 
 if TYPE_CHECKING:
-    from ether_actors.task.handle import Handle
+    from ether_actors.delegator.handle import Handle
 
 __all__ = ["Delayed"]
 

@@ -22,9 +22,9 @@ from ether_actors.agent import local_message as pykka_message
 from ether_actors.agent.agent import Agent, call_hook
 from ether_actors.agent.agent_bus import AgentBusServices
 from ether_actors.agent.agent_state import StateKeeper
-from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
-from ether_actors.agent.event_handler import EventHandler
+from ether_actors.agent.declarations.capability import Handler, WrongResult
+from ether_actors.agent.declarations.event_handler import EventHandler
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked

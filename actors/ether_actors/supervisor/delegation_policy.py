@@ -38,8 +38,8 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.mailbox.mailbox import Offer
-from ether_broker.transport.cost import LOOK_UP
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import LOOK_UP
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["MAX_CHAIN", "DelegationPolicy"]

@@ -2,5 +2,5 @@
 
 May import: `artifacts`, `encoding`, `errors`, `name_hint`.
 Used by: `discovery`, `envelope.views`, `journal`, `journal.memory`, `journal.sqlite`, `mailbox`, `transport`,
-`transport.zeromq`, `wire`, the layers above.
+`transport.sessions`, `transport.zeromq`, `wire`, the layers above.
 """

@@ -52,10 +52,10 @@ from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 from ether_actors.execution.timers import Timers
-from ether_actors.task.handle import Handle
 from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.encoding.bounded import CONTROL, STATE, read_map
 from ether_broker.errors import EtherError

@@ -23,8 +23,8 @@ from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.monitors import Monitors
 from ether.node.outgoing import OutgoingDelegations, awaiting
 from ether.version import __version__
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources
-from ether_actors.task.handle import Handle
 from ether_actors.threads.latch import Latch
 from ether_broker import errors
 from ether_broker.encoding.bounded import CONTROL, read_map

@@ -17,10 +17,10 @@ from ether.node.connection.session_state import SessionState
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.retry import Retry, check_retry
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry, check_retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_actors.threads.event_loop import EventLoop

@@ -17,8 +17,8 @@ from ether_broker.envelope.subscription import Subscription
 from ether_broker.errors import InvalidEnvelope, TooMuch
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.transport.cost import possible
-from ether_broker.transport.turns import DEAR, InputQueue
+from ether_broker.transport.sessions.cost import possible
+from ether_broker.transport.sessions.turns import DEAR, InputQueue
 from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer
 

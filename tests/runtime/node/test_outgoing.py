@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ether.node.outgoing import OutgoingDelegations
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.timers import Timers
-from ether_actors.task.handle import Handle
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.status import Status
 from ether_broker.timing import DEFAULT_TIMING

@@ -15,9 +15,11 @@ from ether.node.agents.agent_timers import AgentTimers, _Timer
 from ether.node.node import Node
 from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
+from ether_actors.agent.declarations.schedule import _Every
 from ether_actors.agent.delayed import Delayed
 from ether_actors.agent.scale import Scale
-from ether_actors.agent.schedule import _Every
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.retry import Retry
 from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -29,13 +31,11 @@ from ether_actors.supervisor.registry.subscription_index import SubscriptionInde
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox import Mailbox, Offer
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.frame import Flag, Kind, read_header
 from ether_broker.wire.saved_state import join_state, split_state
 from tests.simulation.mutants.mutant import Mutant

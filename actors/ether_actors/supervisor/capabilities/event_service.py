@@ -24,8 +24,8 @@ from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox.mailbox import Offer
-from ether_broker.transport.account import Account
-from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
+from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation
 from ether_broker.wire.frame import Flag, mark, name_of, read_header
 

@@ -16,8 +16,8 @@ from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.errors import AccessDenied, InvalidEnvelope, MalformedFrame
-from ether_broker.transport.cost import ANSWER_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import ANSWER_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.codec import pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, name_of, pack_envelope, read_header
 from ether_broker.wire.saved_state import SavedState, split_state

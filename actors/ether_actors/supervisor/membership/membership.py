@@ -32,8 +32,8 @@ from ether_broker.errors import (
 )
 from ether_broker.observer_cursor import ObserverCursor
 from ether_broker.transport.address import Address
-from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import BLOCKED, LOADS_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import DRAINS, Header, Kind, pack_envelope
 
 if TYPE_CHECKING:

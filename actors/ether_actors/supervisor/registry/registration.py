@@ -15,7 +15,7 @@ from ether_broker.envelope.manifest import Capability, Interface, Manifest
 from ether_broker.mailbox.mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.session import Session
 
 __all__ = ["Choice", "Condition", "Group", "Registration", "places_of", "turns"]
 

@@ -18,7 +18,7 @@ from ether_broker.mailbox.mailbox import Mailbox
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import EVERYTHING, Access, Grant
 from ether_broker.sorted_keys import SortedKeys
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 
 __all__ = ["Registry"]
 

@@ -16,8 +16,8 @@ from ether_broker.wire.frame import Flag
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
     from ether_actors.supervisor.state.progress_limiter import ProgressLimiter
-    from ether_broker.transport.account import Account
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.account import Account
+    from ether_broker.transport.sessions.session import Session
     from ether_broker.wire.frame import Header
 
 __all__ = ["ENTRY_OVERHEAD", "Entry", "Ledger", "State"]

@@ -21,7 +21,7 @@ from ether.cli.common.options import TimeoutOption, with_options
 from ether.cli.common.output import Output
 from ether.runtime import Runtime
 from ether.text_io.terminal import say
-from ether_actors.task.retry import Retry
+from ether_actors.delegator.retry import Retry
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY

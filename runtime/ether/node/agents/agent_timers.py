@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from ether.node.unwatched_failures import UnwatchedFailures
-from ether_actors.agent.schedule import Schedule
+from ether_actors.agent.declarations.schedule import Schedule
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
-from ether_actors.task.handle import Handle
 from ether_broker.errors import EtherError
 
 __all__ = ["AgentTimers"]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from ether_actors.agent.capability import hints_of, is_declared, task_parameter
-from ether_actors.agent.declared_methods import check_is_new
+from ether_actors.agent.declarations.capability import hints_of, is_declared, task_parameter
+from ether_actors.agent.declarations.declared_methods import check_is_new
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.names import GRAMMAR, SUBSCRIPTION_PATTERN

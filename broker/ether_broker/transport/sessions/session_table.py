@@ -27,15 +27,15 @@ from ether_broker.errors import EtherError, NameTaken, NodeRefused
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.text import printable
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.account import Account
 from ether_broker.transport.address import Address, Addressing, two_connections
-from ether_broker.transport.admission_control import AdmissionControl
-from ether_broker.transport.backlog import GRAIN, MOST_BACKLOG_BYTES, Backlog
 from ether_broker.transport.channel import JOINED, PARTS, UNTOLD, Channel, Framing
-from ether_broker.transport.cost import REFUSAL
 from ether_broker.transport.refusal_log import RefusalLog
-from ether_broker.transport.session import Session
-from ether_broker.transport.turns import FRAME_OVERHEAD, MOST_WAITING, InputQueue, Turns
+from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.admission_control import AdmissionControl
+from ether_broker.transport.sessions.backlog import GRAIN, MOST_BACKLOG_BYTES, Backlog
+from ether_broker.transport.sessions.cost import REFUSAL
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.turns import FRAME_OVERHEAD, MOST_WAITING, InputQueue, Turns
 from ether_broker.wire.frame import (
     PREAMBLE,
     Frame,

@@ -8,8 +8,8 @@ from typing import Final
 
 from ether_broker.errors import NodeRefused
 from ether_broker.transport.address import Address
-from ether_broker.transport.session import Session
-from ether_broker.transport.turns import InputQueue
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.turns import InputQueue
 
 __all__ = ["MOST_OF_A_KEY", "MOST_SESSIONS", "AdmissionControl"]
 

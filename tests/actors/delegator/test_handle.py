@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ether_actors.task.completions import as_completed
-from ether_actors.task.handle import _LEAVES, Handle
+from ether_actors.delegator.completions import as_completed
+from ether_actors.delegator.handle import _LEAVES, Handle
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text

@@ -23,13 +23,13 @@ from heapq import heappop, heappush, heapreplace
 from typing import Final, Generic, TypeVar
 
 from ether_broker.transport.address import NOWHERE, Address
-from ether_broker.transport.cost import FRAME_SHIFT, PER_8_KIB, PRICES, possible
+from ether_broker.transport.sessions.cost import FRAME_SHIFT, PER_8_KIB, PRICES, possible
 from ether_broker.wire.frame import MAX_FRAME_BYTES, Frame, Message, read_envelopes
 
 __all__ = ["DEAR", "FRAME_OVERHEAD", "MOST_WAITING", "QUANTUM", "STEP", "InputQueue", "Turns"]
 
 STEP: Final = 256
-"""Points of one step, and what the last envelope is above them; see `ether_broker.transport.cost`."""
+"""Points of one step, and what the last envelope is above them; see `ether_broker.transport.sessions.cost`."""
 QUANTUM: Final = 32
 """Points of one turn, and what its last envelope is above them."""
 DEAR: Final = 64

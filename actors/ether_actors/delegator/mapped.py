@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from queue import SimpleQueue
 from typing import Any, Final, Self, TypeVar
 
-from ether_actors.task.handle import Handle, HandleHost
+from ether_actors.delegator.handle import Handle, HandleHost
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import ErrorInfo, Response

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from ether_actors.task.handle import Handle, HandleHost, patience_of
-from ether_actors.task.mapped import Mapped
+from ether_actors.delegator.handle import Handle, HandleHost, patience_of
+from ether_actors.delegator.mapped import Mapped
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.errors import UsageError, WaitTimeout
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES, ObserverCursor
-from ether_broker.transport.account import Account
 from ether_broker.transport.address import INCARNATION, NOWHERE, Address
 from ether_broker.transport.channel import Channel
-from ether_broker.transport.turns import InputQueue
+from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.turns import InputQueue
 
 if TYPE_CHECKING:
     from ether_broker.security.access_list import DelegateRule

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 
 __all__ = ["GRAIN", "MOST_BACKLOG_BYTES", "Backlog"]
 
