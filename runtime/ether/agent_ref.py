@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Unpack
 
 from ether_actors.delegator.handle import Handle
-from ether_actors.delegator.retry import DelegateOptions
+from ether_actors.delegator.options import DelegateOptions
 from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
@@ -10,12 +10,11 @@ from ether_broker.envelope.names import EVENT_PATTERN, GRAMMAR, is_event
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 
-__all__ = ["PUBLISH", "Durability", "publish_params"]
+__all__ = ["PUBLISH", "publish_params"]
 
 PUBLISH: Final = "ether.publish"
 MOST_DATA: Final = 60 << 10
 """Bytes of the packed data of an event."""
-Durability = Literal["memory", "journal"]
 
 
 def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, Any]:

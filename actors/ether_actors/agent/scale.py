@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from ether_actors.backoff import check_number
+from ether_actors.number_check import check_number
 from ether_broker.errors import InvalidSpec
 
 __all__ = ["Scale"]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Sized
 from queue import SimpleQueue
 from typing import Any, Final, Self, TypeVar
 
 from ether_actors.delegator.handle import Handle, HandleHost
 from ether_actors.threads.loop_queue import LoopQueue
-from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidEnvelope, PayloadTooLarge, UsageError
 
-__all__ = ["WINDOW", "Mapped", "check_each"]
+__all__ = ["WINDOW", "Mapped"]
 
 WINDOW: Final = 64
 """Delegations that are open at a time."""
@@ -201,16 +200,3 @@ def _refused(error: InvalidEnvelope | PayloadTooLarge) -> Response:
         summary=str(error),
         error=ErrorInfo(code=error.code, message=str(error)),
     )
-
-
-def check_each(options: Mapping[str, object], what: str) -> None:
-    """Check the keywords that are for each of several delegations.
-
-    Raises:
-        UsageError: one of them can be of one delegation only.
-        InvalidEnvelope: `delegate` has no such keyword.
-    """
-    for name in ("request_id", "external_id"):
-        if options.get(name) is not None:
-            raise UsageError(f"{what} makes many delegations, and {name} is of one: leave it out.")
-    check_keywords(options, what, *(() if what == "broadcast" else ("window",)))

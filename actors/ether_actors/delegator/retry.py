@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from ether_actors.backoff import Backoff, check_number
-from ether_broker.envelope.fields import DelegateArguments
+from ether_actors.backoff import Backoff
+from ether_actors.number_check import check_number
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidSpec, UsageError
 from ether_broker.name_hint import nearest
 
-__all__ = ["DelegateOptions", "Retry", "check_retry"]
+__all__ = ["Retry", "check_retry"]
 
 _MOST: Final = 100
 _CODES: Final = frozenset((
@@ -123,12 +123,6 @@ def _check_word(word: str) -> None:
     if not word.islower() or "?" in hint:
         said = hint if "?" in hint else " Of an exception in a handler the code is 'exception'."
         raise InvalidSpec(f"Retry: on has {word!r}, which is no code.{said}")
-
-
-class DelegateOptions(DelegateArguments, total=False):
-    """The keyword arguments of `delegate`, without the agent's name."""
-
-    retry: Retry | None
 
 
 def check_retry(retry: object) -> Retry:

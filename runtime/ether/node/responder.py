@@ -18,6 +18,7 @@ from ether.node.outgoing import OutgoingDelegations
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
 from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.options import check_keywords
 from ether_actors.delegator.retry import Retry, check_retry
 from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
@@ -28,7 +29,6 @@ from ether_actors.threads.latch import Latch, Waitable
 from ether_broker import errors
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from ether_actors.supervisor.capabilities.pages import Place, page, text
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.agent_states import MOST_STATE, KeptState
+from ether_actors.supervisor.state.agent_states import KeptState
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
+from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload, pack
