@@ -121,7 +121,7 @@ class Life:
         self.node.outgoing.retry = partial(  # type: ignore[method-assign]  # to see each attempt
             world.auditor.retries.retry, self, self.node.outgoing.retry
         )
-        responder.start_timers = partial(world.auditor.timers.start, self, responder.start_timers)
+        responder.start_schedules = partial(world.auditor.timers.start, self, responder.start_schedules)
         responder.delegate_as = partial(  # type: ignore[method-assign]  # to see what agents do by themselves
             world.auditor.timers.delegate, self, responder.delegate_as
         )

@@ -205,7 +205,7 @@ class Timers:
                 self._fail(f"what {agent.agent_name} makes later was to be made {late:.3f} s ago")
         for member in self._world.members:
             if member.life is not None:
-                member.life.node._agent_timers.lives.clear()
+                member.life.node._agent_schedules.lives.clear()
 
     def _fail(self, message: str) -> None:
         self._world.auditor.fail("timers", message)

@@ -91,8 +91,8 @@ class CellServices(TaskServices, AgentBusServices, Protocol):
             EtherError: the bus does not tell.
         """
 
-    def start_timers(self, cell: Cell) -> None:
-        """Begin the timers of a cell's agent."""
+    def start_schedules(self, cell: Cell) -> None:
+        """Begin the schedules of a cell's agent."""
 
     def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
@@ -186,7 +186,7 @@ class Cell:
         self.state = CellState.RUNNING
         self.inbox.start(partial(self._dispatcher.submit, self._turn))
         if type(self.agent).schedules():  # type: ignore[union-attr]  # it has been booted
-            self._services.start_timers(self)
+            self._services.start_schedules(self)
 
     def crash(self) -> bool:
         """Stop the turns and keep the inbox; False if it was down already. Any thread may call it."""

@@ -62,7 +62,7 @@ class Responder:
         broker_clock: by which deadlines travel.
         crashed: told of an agent that crashed, and why.
         stop_requested: told of an agent that was told to stop with its pykka ref.
-        start_timers: begins the timers of a cell's agent.
+        start_schedules: begins the schedules of a cell's agent.
         is_open: whether the bus knows an agent of this node; None if it has ended.
         call_at: calls something in the pool at a time by the node's clock.
         artifacts: the files that the node offers.
@@ -73,12 +73,12 @@ class Responder:
         self, sender: Sender, outgoing: OutgoingDelegations, resources: Resources, session_state: SessionState,
         broker_clock: BrokerClock, *,
         crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
-        start_timers: Callable[[Cell], None], is_open: Callable[[NamedAgent], bool | None],
+        start_schedules: Callable[[Cell], None], is_open: Callable[[NamedAgent], bool | None],
         call_at: Callable[[float, Callable[[], None]], None], artifacts: ArtifactServer, unwatched: UnwatchedFailures,
     ) -> None:  # fmt: skip
         self.offer: Callable[[str | os.PathLike[str]], Artifact] = artifacts.offer
         self.sign: Callable[[Artifact, os.stat_result], Artifact] = artifacts.sign
-        self.start_timers = start_timers
+        self.start_schedules = start_schedules
         self._is_open = is_open
         self._call_at = call_at
         self._unwatched = unwatched

@@ -1,7 +1,7 @@
 """The failures of what nobody waits for: runs of timers, deliveries of events, and delegations of `after`.
 
-AgentTimers, AgentBus.after ──► watch ─┐
-Responder (of an event) ───────────────┴► tell ──► log (and a warning where nobody reads the log)
+AgentSchedules, AgentBus.after ──► watch ─┐
+Responder (of an event) ──────────────────┴► tell ──► log (and a warning where nobody reads the log)
 """
 
 from __future__ import annotations

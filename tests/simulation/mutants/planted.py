@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import ether.node.agents.agent_timers
+import ether.node.agents.agent_schedules
 import ether.node.retried_delegation
 from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
-from ether.node.agents.agent_timers import AgentTimers, _Timer
+from ether.node.agents.agent_schedules import AgentSchedules, _Timer
 from ether.node.node import Node
 from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
@@ -370,7 +370,7 @@ def _on_after_the_end(look: Any) -> Any:
     """A timer goes on with the next instance of its agent, beside that one's own."""
 
     def mutated(self: Any) -> None:
-        self._timers.lives[self._cell.name] = self._life
+        self._schedules.lives[self._cell.name] = self._life
         look(self)
 
     return mutated
@@ -384,7 +384,7 @@ def _on_without_its_agent(_is_open: Any) -> Any:
 def _never_again(start: Any) -> Any:
     """The timers of an agent begin with its first instance only."""
 
-    def mutated(self: AgentTimers, cell: Any) -> None:
+    def mutated(self: AgentSchedules, cell: Any) -> None:
         if self.lives.pop(cell.name, None) is None:
             start(self, cell)
 
@@ -499,11 +499,15 @@ PLANTED: Final = (
     _mutant("timers that overlap", "timers", (_Timer, "look", _overlapping), 1, "timers"),
     _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 33, "timers"),
     _mutant(
-        "times that come again", "timers", (ether.node.agents.agent_timers, "_DAY", _at_once_anew), 45, "timers clocks"
+        "times that come again",
+        "timers",
+        (ether.node.agents.agent_schedules, "_DAY", _at_once_anew),
+        45,
+        "timers clocks",
     ),
     _mutant("timers of ended instances", "timers", (_Timer, "look", _on_after_the_end), 1, "timers"),
     _mutant("delegations of ended agents", "timers", (AgentHost, "is_open", _on_without_its_agent), 14, "timers"),
-    _mutant("timers of the first instance only", "timers", (AgentTimers, "start", _never_again), 1, "timers"),
+    _mutant("timers of the first instance only", "timers", (AgentSchedules, "start", _never_again), 1, "timers"),
     _mutant("retries of what failed", "retries", (Retry, "_fits", _whatever_fails), 10, "retries"),
     _mutant("retries of what was cancelled", "retries", (Retry, "_fits", _cancelled_fits), 106, "retries cancel"),
     _mutant("no retries after overload", "retries", (Retry, "_fits", _stands(Status.REJECTED_OVERLOAD)), 8, "retries"),

@@ -1,4 +1,4 @@
-"""Timers: a queue of calls and the times at which they are due."""
+"""A queue of calls and the times at which they are due."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import itertools
 import threading
 from collections.abc import Callable
 
-__all__ = ["Timers"]
+__all__ = ["DueCalls"]
 
 
-class Timers:
+class DueCalls:
     """A queue of callables and the times at which they are due.
 
     It reads no clock and runs nothing; any thread may use it.

@@ -1,4 +1,4 @@
-"""The timers of the agents of a node: each has its agent delegate a capability to itself when its schedule says so."""
+"""The schedules of the agents of a node: each has its agent delegate a capability to itself when it says so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_broker.errors import EtherError
 
-__all__ = ["AgentTimers"]
+__all__ = ["AgentSchedules"]
 
 logger: logging.Logger = logging.getLogger("ether.timers")
 
@@ -23,8 +23,8 @@ _LOOK: Final = 30.0
 """Seconds after which a time by the wall clock, which may be set, is looked at again."""
 
 
-class AgentTimers:
-    """The timers of all agents of a node.
+class AgentSchedules:
+    """The schedules of all agents of a node, each kept by a timer.
 
     Args:
         resources: whose clocks they go by.
@@ -42,10 +42,10 @@ class AgentTimers:
         self.delegate: Callable[[Cell, str, float | None], Handle] = delegate
         self.unwatched = unwatched
         self.lives: dict[str, object] = {}
-        """{agent: what stands for its life}, of those with timers: they end with it."""
+        """{agent: what stands for its life}, of those with schedules: they end with it."""
 
     def start(self, cell: Cell) -> None:
-        """Begin the timers of the agent that a cell has now; they end with it."""
+        """Begin the schedules of the agent that a cell has now; they end with it."""
         agent = cell.agent
         assert agent is not None
         life = self.lives[cell.name] = object()
@@ -64,12 +64,12 @@ class AgentTimers:
 
 
 class _Timer:
-    __slots__ = ("_capability", "_cell", "_handle", "_life", "_timers", "due", "schedule")
+    __slots__ = ("_capability", "_cell", "_handle", "_life", "_schedules", "due", "schedule")
 
     def __init__(
-        self, timers: AgentTimers, cell: Cell, life: object, capability: str, schedule: Schedule
+        self, schedules: AgentSchedules, cell: Cell, life: object, capability: str, schedule: Schedule
     ) -> None:  # fmt: skip
-        self._timers = timers
+        self._schedules = schedules
         self._cell = cell
         self._life = life
         self._capability = capability
@@ -81,30 +81,30 @@ class _Timer:
         self._set(None)
 
     def _set(self, last: float | None) -> None:
-        self.due = self.schedule.due(last, self._timers.now(self.schedule))
-        self._timers.wait(self)
+        self.due = self.schedule.due(last, self._schedules.now(self.schedule))
+        self._schedules.wait(self)
 
     def look(self) -> None:
         """Delegate if it is due, unless the last one still runs; end with the agent."""
-        timers, cell = self._timers, self._cell
-        if timers.lives.get(cell.name) is not self._life:
+        schedules, cell = self._schedules, self._cell
+        if schedules.lives.get(cell.name) is not self._life:
             return
         if cell.state is not CellState.RUNNING:
-            del timers.lives[cell.name]
+            del schedules.lives[cell.name]
             return
-        now = timers.now(self.schedule)
+        now = schedules.now(self.schedule)
         if now < self.due:
             if self.schedule.is_by_wall and self.due - self.schedule.due(None, now) > _DAY:
                 logger.warning("%s: the clock was set back by days; %s is due anew", cell.name, self._capability)
                 self._set(None)
             else:
-                timers.wait(self)
+                schedules.wait(self)
             return
         if self._handle is None or self._handle.done:
             try:
-                self._handle = timers.delegate(cell, self._capability, self.schedule.timeout)
+                self._handle = schedules.delegate(cell, self._capability, self.schedule.timeout)
             except EtherError as error:  # such as the end of the runtime
                 logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
                 return
-            timers.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
+            schedules.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
         self._set(self.due)
