@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ether_broker.envelope.model import Model
-from ether_broker.envelope.names import MAX_EVENT, SUBSCRIPTION_PATTERN, prefixes
+from ether_broker.envelope.names import MAX_TOPIC, SUBSCRIPTION_PATTERN, prefixes
 
 __all__ = ["Subscription", "subscriptions_to"]
 
@@ -22,7 +22,7 @@ class Subscription(Model):
         assert manifest.subscription("orders.new") == orders
     """
 
-    topic: Annotated[str, Field(pattern=SUBSCRIPTION_PATTERN, max_length=MAX_EVENT)]
+    topic: Annotated[str, Field(pattern=SUBSCRIPTION_PATTERN, max_length=MAX_TOPIC)]
     """A topic; `orders.*` for all topics below `orders`; or `*` for all."""
     idempotent: bool = False
     """Whether handling an event twice does no harm; then it is redelivered when its node dies (G3)."""

@@ -19,7 +19,7 @@ from ether_broker.dead_letters import Reason
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.names import EVENT_PATTERN, EVENT_PREFIX, GRAMMAR, is_event
+from ether_broker.envelope.names import EVENT_PREFIX, GRAMMAR, TOPIC_PATTERN, is_topic
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
@@ -167,9 +167,9 @@ class EventService:
 
 def _topic(params: dict[str, Any]) -> str:
     topic = text(params, "topic")
-    if topic is None or not is_event(topic):
+    if topic is None or not is_topic(topic):
         shown = repr(topic)[:80]
-        raise InvalidEnvelope(f"{shown} is no topic of an event: {GRAMMAR[EVENT_PATTERN]}.")
+        raise InvalidEnvelope(f"{shown} is no topic of an event: {GRAMMAR[TOPIC_PATTERN]}.")
     return topic
 
 
