@@ -111,7 +111,7 @@ class Life:
         self.node = _Node(member.name, self.link, resources)
         self.node.life = self
         self.node.supervision.on_escalation = lambda agent, _why: self._begin_anew(agent)
-        responder = self.node.agent_host._responder
+        responder, services = self.node.agent_host._responder, self.node._services
         hand_back = responder.hand_back
 
         def note(works: list[Any]) -> None:
@@ -121,11 +121,11 @@ class Life:
         self.node.outgoing.retry = partial(  # type: ignore[method-assign]  # to see each attempt
             world.auditor.retries.retry, self, self.node.outgoing.retry
         )
-        responder.start_schedules = partial(world.auditor.timers.start, self, responder.start_schedules)
-        responder.delegate_as = partial(  # type: ignore[method-assign]  # to see what agents do by themselves
-            world.auditor.timers.delegate, self, responder.delegate_as
+        services.start_schedules = partial(world.auditor.timers.start, self, services.start_schedules)
+        services.delegate_as = partial(  # type: ignore[method-assign]  # to see what agents do by themselves
+            world.auditor.timers.delegate, self, services.delegate_as
         )
-        responder.load_state = self._load_state  # type: ignore[method-assign]  # nobody waits in this world
+        services.load_state = self._load_state  # type: ignore[method-assign]  # nobody waits in this world
         responder.hand_back = note  # type: ignore[method-assign]  # to see what is handed back
         self.after(0.001, self._greet)
 

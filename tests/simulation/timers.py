@@ -101,11 +101,11 @@ class Timers:
             self._timers[cell.agent, name] = _Timer(cell.agent, life, began, turn, now)
         start(cell)
 
-    def delegate(  # noqa: PLR0917  as `Responder.delegate_as`
+    def delegate(  # noqa: PLR0917  as `NodeServices.delegate_as`
         self, life: Life, delegate: Callable[..., Handle], agent: Agent, capability: str, params: Any, to: str | None,
         options: Mapping[str, Any],
     ) -> Handle:  # fmt: skip
-        """See an agent delegate by itself; as `Responder.delegate_as`, which is `delegate`."""
+        """See an agent delegate by itself; as `NodeServices.delegate_as`, which is `delegate`."""
         handle = delegate(agent, capability, params, to, options)
         if options.get("retry") is None and handle.delegation.parent is not None:
             self._fail(f"what {agent.agent_name} does by itself is a part of {handle.delegation.parent}")

@@ -15,12 +15,13 @@ Its parts call each other downwards only:
     NodeSession      ─► AgentHost, AttachedObservers, Monitors, OutgoingDelegations, ControlCalls, ArtifactFetcher
     AgentSupervision ─► AgentHost, DueCalls
     AgentScaling     ─► AgentSupervision, AgentHost, Sender
-    AgentSchedules   ─► Responder, DueCalls, UnwatchedFailures
+    AgentSchedules   ─► NodeServices, DueCalls, UnwatchedFailures
     EventLoopWatch   ─► AgentHost
     HangingHandlers  ─► AgentHost
-    AgentHost        ─► ControlCalls, Responder
+    AgentHost        ─► ControlCalls, NodeServices, Responder
     AttachedObservers ─► ControlCalls
-    Responder        ─► OutgoingDelegations, ArtifactServer, UnwatchedFailures
+    NodeServices     ─► Responder, OutgoingDelegations, ArtifactServer, UnwatchedFailures
+    Responder        ─► UnwatchedFailures
     ControlCalls, OutgoingDelegations, and each other part that sends ─► Sender ─► link
 
 All of them stand on Resources (threads, loop, clock), SessionState (what the broker said) and BrokerClock. What happens in a
@@ -48,6 +49,7 @@ from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.monitors import Monitors
+from ether.node.node_services import NodeServices
 from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
@@ -112,12 +114,15 @@ class Node:
         """The files that it offers."""
         self._artifact_fetcher = ArtifactFetcher(sender, resources, session_state)
         unwatched = UnwatchedFailures(session_state, resources.monotonic)
-        responder = Responder(
-            sender, self.outgoing, resources, session_state, broker_clock, artifacts=self.artifacts, unwatched=unwatched,
+        responder = Responder(sender, resources, session_state, broker_clock, unwatched)
+        self._services = NodeServices(
+            sender, responder, self.outgoing, resources, broker_clock, artifacts=self.artifacts, unwatched=unwatched,
             crashed=self._crashed, stop_requested=self._stop_requested, start_schedules=self._start_schedules,
             is_open=self._is_open, call_at=self._due_calls.add,
         )  # fmt: skip
-        self.agent_host: AgentHost = AgentHost(name, sender, self._control_calls, responder, resources, session_state)
+        self.agent_host: AgentHost = AgentHost(
+            name, sender, self._control_calls, responder, self._services, resources, session_state
+        )  # fmt: skip
         """Its agents."""
         self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._due_calls)
         """Their supervision trees."""
@@ -125,7 +130,6 @@ class Node:
             self.agent_host, self.supervision, sender, resources, session_state
         )  # fmt: skip
         """Those of them that come and go with their queues."""
-        self._responder = responder
         self._agent_schedules = AgentSchedules(resources, self._due_calls.add, self._delegate_to_itself, unwatched)
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.observers, self.monitors, self.outgoing,
@@ -152,7 +156,7 @@ class Node:
 
     def _delegate_to_itself(self, cell: Cell, capability: str, timeout: float | None) -> Handle:
         assert cell.agent is not None
-        return self._responder.delegate_as(cell.agent, capability, None, cell.name, {"timeout": timeout})
+        return self._services.delegate_as(cell.agent, capability, None, cell.name, {"timeout": timeout})
 
     def _stop_requested(self, cell: Cell) -> None:
         self.resources.run(lambda: self.supervision.remove(cell))

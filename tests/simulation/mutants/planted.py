@@ -13,7 +13,7 @@ from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.agents.agent_schedules import AgentSchedules, _Timer
 from ether.node.node import Node
-from ether.node.responder import Responder
+from ether.node.node_services import NodeServices
 from ether.node.retried_delegation import RetriedDelegation
 from ether_actors.agent.declarations.schedule import _Every
 from ether_actors.agent.delayed import Delayed
@@ -424,8 +424,8 @@ def _with_any_timeout(delegate: Any) -> Any:
 def _part_of_a_task(delegate_as: Any) -> Any:
     """What an agent delegates by itself is a part of what it works on, and ends with it."""
 
-    def mutated(  # noqa: PLR0917  as `Responder.delegate_as`
-        self: Responder, agent: Any, capability: str, params: Any, to: Any, options: Any
+    def mutated(  # noqa: PLR0917  as `NodeServices.delegate_as`
+        self: NodeServices, agent: Any, capability: str, params: Any, to: Any, options: Any
     ) -> Any:  # fmt: skip
         works = agent.life.node.agent_host.cell(agent.agent_name).works.values()
         ids = [work.task.request_id for work in works if work.task is not None]
@@ -541,8 +541,8 @@ PLANTED: Final = (
     _mutant("cron expressions of one time", "timers", (_Timer, "_set", _once_by_the_wall), 6, "timers"),
     _mutant("intervals that begin with a run", "timers", (_Every, "due", _at_once), 1, "timers"),
     _mutant("timers without their timeout", "timers", (Node, "_delegate_to_itself", _with_any_timeout), 1, "timers"),
-    _mutant("delegations within a task", "timers", (Responder, "delegate_as", _part_of_a_task), 1, "timers"),
-    _mutant("delays that are half", "timers", (Responder, "call_after", _half_the_time), 1, "timers"),
+    _mutant("delegations within a task", "timers", (NodeServices, "delegate_as", _part_of_a_task), 1, "timers"),
+    _mutant("delays that are half", "timers", (NodeServices, "call_after", _half_the_time), 1, "timers"),
     _mutant("delays that never end", "timers", (Delayed, "_make", _never), 1, "timers"),
     _mutant("delays that cannot be cancelled", "timers", (Delayed, "cancel", _never), 1, "timers"),
     replace(
