@@ -18,6 +18,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.priority import priority_of
 from ether_broker.envelope.status import Status
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.channel import UNTOLD
@@ -25,6 +26,7 @@ from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
+from tests.simulation.priorities import Priorities
 from tests.simulation.publications import EVENTS, Publications
 from tests.simulation.retries import Retries
 from tests.simulation.timers import Timers
@@ -32,6 +34,7 @@ from tests.simulation.waits import Waits
 from tests.simulation.workload import ONCE, kind_of
 
 if TYPE_CHECKING:
+    from ether_actors.agent.agent import Agent
     from tests.simulation.broker import Broker
     from tests.simulation.member import Member, Watcher
     from tests.simulation.raw import RawPeer
@@ -123,6 +126,7 @@ class Auditor:
         self.waits = Waits(world)
         self.answers = Answers()
         self.publications = Publications(world)
+        self.priorities = Priorities()
         self.retries = Retries(world)
         self.timers = Timers(world)
         self.delegations = 0
@@ -145,6 +149,7 @@ class Auditor:
         self._waiting.clear()
         self._token = 0
         self.publications.broker_began()
+        self.priorities.broker_began()
         self._history = History(remembered=self._world.scenario.remembered)
         if self._world.scenario.durable:
             assert broker.journal is not None
@@ -273,7 +278,8 @@ class Auditor:
             now = self._world.timeline.now
             if now < deadline - _ROUNDING:
                 self.fail("deadline", f"{self.name(request_id)} timed out {deadline - now:.3f} s early")
-            is_honest = plan is not None  # a stranger's, many at once, wait for each other
+            # Those of a stranger, or of a pile, are many at once: they end as fast as the journal commits them.
+            is_honest = plan is not None and plan.source != self._world.piler
             if not is_new and is_honest and now > max(deadline, broker.up_since) + WINDOW + _ROUNDING:
                 self.fail("deadline", f"{self.name(request_id)} timed out {now - deadline:.3f} s late")
         self.asks.discard(request_id)
@@ -345,6 +351,9 @@ class Auditor:
             if is_new and waiting > max(limits.mailbox_count, before):
                 self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.mailbox_count}")
             self._waiting[agent.name] = waiting
+        found = self._world.scenario.priorities and self.priorities.stepped(supervisor, is_moving=self._is_moving)
+        if found:
+            self.fail("priorities", found)
         if self._world.scenario.scale is not None:
             self._check_sharing(supervisor)
         owners = supervisor._policy._delivery.orphans.owners.values()  # a share of them ends each step
@@ -428,6 +437,11 @@ class Auditor:
         if plan.order < self._orders.get(key, 0):
             self.fail("order", f"{agent} began number {plan.order} of {plan.source} after {self._orders[key]}")
         self._orders[key] = plan.order
+
+    def began(self, header: Header, agent: Agent, name: str) -> None:
+        """See of which priority a handler begins."""
+        if found := self.priorities.began(agent.actor_inbox, priority_of(header.flags), name):
+            self.fail("priorities", found)
 
     def started_strange(self, header: Header) -> None:
         """See a handler begin what no honest delegator asked for."""
@@ -589,8 +603,10 @@ class Auditor:
             for group in life.node.scaling._groups if life is not None else ():
                 count, scale = len(group.cells), group.scale
                 least = scale.min if not group.failures else 0
-                if not least <= count <= scale.max:
-                    self.fail("scale", f"{group.name} has {count} instances at rest, of {scale.min} to {scale.max}")
+                if not least <= count <= scale.min:
+                    self.fail(
+                        "scale", f"{group.name} has {count} instances long after all work, of at least {scale.min}"
+                    )
                 for cell in group.cells:
                     if cell.outstanding:
                         self.fail("scale", f"{cell.outstanding} seem to wait or run for {cell.name!r} at rest")

@@ -26,6 +26,7 @@ from tests.simulation.link import SimulatedLink
 from tests.simulation.network import Connection
 from tests.simulation.publications import Publication
 from tests.simulation.resources import SimulatedResources
+from tests.simulation.scaling import watched
 from tests.simulation.timeline import Ids
 from tests.simulation.timers import timed
 from tests.simulation.workload import Plan, kind_of
@@ -209,10 +210,11 @@ class Life:
             cls = timed(cls)
         if world.scenario.scale is not None:
             if name in self.member.agents and not self.is_scaling:
-                self.node.scaling.add(ScaledAgents(
+                group = ScaledAgents(
                     name, lambda: free_names(name, ()), world.scenario.scale,
                     lambda names: self.node.agent_host.start_agents(names, lambda: self._make(names[0], cls), cls),
-                ))  # fmt: skip
+                )  # fmt: skip
+                self.node.scaling.add(watched(group, world.auditor.fail))
             return
         try:
             self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)

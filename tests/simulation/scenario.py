@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -149,6 +149,8 @@ class Scenario:
     """Whether some of them do nothing else."""
     priorities: float = 0.0
     """Chance that a delegation is not of the usual priority."""
+    pile: int = 0
+    """Delegations of all priorities that are made for one agent at once."""
     retries: float = 0.0
     """Chance that a delegation has a retry policy."""
     has_timers: bool = False
@@ -286,6 +288,10 @@ def draw_priorities(scenario: Scenario, chance: Random) -> None:
     """Add delegations of other priorities, in every fifth world; drawn apart."""
     if chance.random() < 0.2:
         scenario.priorities = chance.choice((0.3, 0.7))
+        scenario.pile = chance.choice((0, 60, 150))
+        if scenario.pile and chance.random() < 0.5:
+            limits = scenario.limits
+            scenario.limits = replace(limits, mailbox_count=10_000, window=min(limits.window, 8))
         scenario.draws |= {"priorities"}
 
 

@@ -139,7 +139,8 @@ def test_what_only_some_worlds_have_comes_with_its_chance_and_leaves_the_rest_as
     for seed in range(1_000):
         with_it, without = World(seed).scenario, World(seed, is_plain=True).scenario
         counts.update(with_it.draws)
-        assert (without.draws, with_it.requests, with_it.limits) == (frozenset(), without.requests, without.limits)
+        assert (without.draws, with_it.requests, with_it.timeouts) == (frozenset(), without.requests, without.timeouts)
+        assert with_it.pile or with_it.limits == without.limits
     for what, chance in CHANCES.items():
         assert 0.5 * chance < counts[what] / 1_000 < 2 * chance
 

@@ -187,6 +187,7 @@ async def perform(agent: Worker, params: Any, task: Task) -> Any:
         return None
     plan = world.by_id[header.request_id]
     world.auditor.started(plan, header, task.agent, agent.max_concurrency)
+    world.auditor.began(header, agent, task.agent)
     plan.works.append(life)
     try:
         found = await _BEHAVIOURS.get(plan.behaviour, _work)(life, plan, header, task)

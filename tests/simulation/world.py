@@ -59,6 +59,8 @@ _ON: Final = 9.0
 _LOOK: Final = 0.5
 _SETTLE: Final = 1.5
 """Seconds that the world has to stay at rest: longer than between two heartbeats."""
+_GONE: Final = 3.0
+"""Seconds that a node takes to look at what scales, and an instance to leave."""
 _WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.attached_observers, ether.node.monitors)
 
 
@@ -117,6 +119,8 @@ class World:
         self.ticking = Random(f"{seed}, what timers do")
         self.retrying = Random(f"{seed}, which retries")
         self._priorities = Random(f"{seed}, which priorities")
+        self.piler = ""
+        """Who makes the pile."""
         self._events = Random(f"{seed}, what events say")
         self._published = 0
         self.timeline = Timeline()
@@ -243,6 +247,17 @@ class World:
         self.plans.append(plan)
         return plan
 
+    def heap(self, source: str, target: str, life: int) -> Plan:
+        """Draw one of the many delegations that are made for one agent at once."""
+        chance = self._priorities
+        plan = Plan(
+            number=len(self.plans), source=source, order=self.next_order(source), target=target,
+            capability=chance.choice((ONCE, KEEN)), behaviour="", seconds=chance.choice((0.0, 0.0, 0.002)), timeout=5.0,
+            life=life, priority=chance.choice(("low", "normal", "high")),
+        )  # fmt: skip
+        self.plans.append(plan)
+        return plan
+
     def next_order(self, source: str) -> int:
         """The place of the next delegation among all of a delegator's."""
         self._orders[source] = order = self._orders.get(source, 0) + 1
@@ -359,6 +374,8 @@ class World:
             self._move(self.timeline.now + (_LOOK if why else _SETTLE))
             why = self._unrest()
             is_settled &= not why
+        if not why and (scale := scenario.scale) is not None:  # what is too many goes, and nobody reconnects meanwhile
+            self._move(self.timeline.now + (scale.max - scale.min) * scale.cooldown + _GONE)
         if why:
             self.auditor.fail("liveness", f"no rest {REST:g} s after the storm: {why}")
         else:
@@ -372,10 +389,29 @@ class World:
             member, when = chance.choice(askers), chance.uniform(0.5, end)
             self.timeline.at(when, lambda member=member: self._ask(member))  # type: ignore[misc]
 
+        if scenario.pile:
+            piler, when = self._priorities.choice(askers), self._priorities.uniform(0.5, end)
+            target = self._priorities.choice([agent for member in self.members for agent in member.agents])
+            self.timeline.at(when, lambda: self._pile(piler, target))
+            self.piler = piler.name
+
         events = self._events
         for _ in range(scenario.events):
             member, when = events.choice(askers), events.uniform(0.5, end)
             self.timeline.at(when, lambda member=member: self._publish(member))  # type: ignore[misc]
+
+    def _pile(self, member: Member, target: str) -> None:
+        life = member.life
+        if life is None or not member.is_in:
+            return
+
+        def ask() -> None:
+            for _ in range(0 if life.is_leaving else self.scenario.pile):
+                plan = self.heap(member.name, target, life.number)
+                life.ask(plan)
+                member.plans.append(plan)
+
+        life.run(ask)
 
     def _publish(self, member: Member) -> None:
         life = member.life

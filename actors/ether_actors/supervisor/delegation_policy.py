@@ -92,8 +92,9 @@ class DelegationPolicy:
         if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
             state.reject_unwritten(session, header, state.journal.trouble)
             return
-        if state.is_ahead and not header.flags & _VOLATILE:
-            session.input.block(envelope, lambda: not state.is_ahead)
+        is_volatile = bool(header.flags & _VOLATILE)
+        if state.is_ahead(is_volatile=is_volatile):
+            session.input.block(envelope, lambda: not state.is_ahead(is_volatile=is_volatile))
             return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
             flags = header.flags & _DELEGATORS
@@ -227,7 +228,7 @@ class DelegationPolicy:
             raise broker_full(state.ledger, entry.account)
         if is_question:
             state.ledger.open(entry)
-            state.passing.append(envelope)
+            state.pass_on(entry, envelope)
             self._administration.do(entry)
             return
         offer = agent.mailbox.offer(entry)
@@ -235,7 +236,7 @@ class DelegationPolicy:
             raise overload(agent)
         state.ledger.open(entry)
         state.accepted += 1
-        state.passing.append(envelope)
+        state.pass_on(entry, envelope)
         if not is_named and (header.target or choice.capability.name == ANY):
             state.event(
                 "fell_through", request_id=to_text(header.request_id), named=name_of(header.target) or None,

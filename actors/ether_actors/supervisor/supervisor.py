@@ -206,7 +206,7 @@ class Supervisor:
         """Seconds between two steps after which it was this process that was late."""
         self._ticket = 0
         """Of the last step that the journal was given."""
-        self._appended: deque[tuple[int, int, int, list[tuple[Job, int]]]] = deque()
+        self._appended: deque[tuple[int, int, int, int, int, list[tuple[Job, int]]]] = deque()
         """(ticket, the number that follows, bytes, which jobs added how many) of the steps that are not durable yet."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
@@ -265,10 +265,14 @@ class Supervisor:
             if self._ticket > state.journal.committed or self._appended or schedule.added or schedule.paused:
                 added, schedule.added = schedule.added, []
                 size = _STEP + sum(map(len, passing))
+                volatile, refused = state.passing_volatile, state.passing_refused
                 state.unwritten += size
-                self._appended.append((self._ticket, state.tap.next, size, added))
+                state.unwritten_volatile += volatile
+                state.unwritten_refused += refused
+                self._appended.append((self._ticket, state.tap.next, size, volatile, refused, added))
             else:
                 state.durable = state.tap.next
+            state.passing_volatile = state.passing_refused = 0
             if self._observer_feed.watching:
                 self._observer_feed.passed()
         committed = state.journal.committed
@@ -339,8 +343,10 @@ class Supervisor:
         state.session_table.release(committed)
         if self._appended and self._appended[0][0] <= committed:
             while self._appended and self._appended[0][0] <= committed:
-                _, state.durable, size, added = self._appended.popleft()
+                _, state.durable, size, volatile, refused, added = self._appended.popleft()
                 state.unwritten -= size
+                state.unwritten_volatile -= volatile
+                state.unwritten_refused -= refused
                 for job, count in added:
                     job.unwritten -= count
             if state.schedule.paused:
@@ -348,16 +354,17 @@ class Supervisor:
 
     def finish(self, now: float, wall: float) -> None:
         """Rule on all that waits, however much the journal has to write for it: the broker ends."""
-        state = self.state
-        state.is_ending, turns, left = True, state.session_table.turns, -1
-        while left != (left := turns.size + sum(len(queue.envelopes) for queue in turns.queues())):
+        turns, left = self.state.session_table.turns, (-1, -1)
+        self.state.is_ending = True
+        while left != (left := (turns.size, sum(len(queue.envelopes) for queue in turns.queues()))):
             self.step([], now, wall)
 
     def next_wake(self) -> float:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
-        waits_for_journal = departures.is_ahead or state.is_ahead or state.is_behind or state.is_unread
+        is_ahead = state.is_ahead(is_volatile=False) or state.is_ahead(is_volatile=True)
+        waits_for_journal = departures.is_ahead or is_ahead or state.is_behind or state.is_unread
         if turns.waiting or (turns.blocked and not waits_for_journal):
             return state.now
         return max(state.now, state.schedule.next)

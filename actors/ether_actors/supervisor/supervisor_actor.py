@@ -185,7 +185,10 @@ class SupervisorActor(pykka.ThreadingActor):
         state = self.supervisor.state
         with self._lock:
             self._has_stopped = True
-            self.supervisor.finish(self._clock.monotonic(), self._clock.wall())
+            try:
+                self.supervisor.finish(self._clock.monotonic(), self._clock.wall())
+            except Exception:
+                logger.exception("what waited at the end was not ruled on")
             try:
                 state.journal.close()
             except EtherError as error:

@@ -15,8 +15,8 @@ logger = logging.getLogger("ether.broker")
 
 _MOST_PAIRS: Final = 1_000
 """Pairs of peer and reason that are counted apart; of peers beyond that only the reasons are."""
-_LEVELS: Final = {"no_session": logging.INFO, "name_taken": logging.DEBUG}
-"""Of what each node meets when its broker was restarted, or itself before its end was noticed: no warnings."""
+_LEVELS: Final = {"no_session": logging.INFO, "progress_folded": logging.INFO, "name_taken": logging.DEBUG}
+"""Of what ordinary use brings, such as a restart of the broker or of a node: no warnings."""
 _DETAIL: Final = 300
 """Characters of what is told of one."""
 

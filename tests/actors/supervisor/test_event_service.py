@@ -165,19 +165,44 @@ def test_a_node_that_leaves_too_much_unanswered_for_long_is_cut_off() -> None:
     desk, other = bus.delegator("desk"), bus.node("other", "o")
     subscriber(bus, "n", "w")
     table = bus.state.session_table
-    mine = bus.state.session_table.find("n")
+    mine = table.find("n")
     assert mine is not None
     (there,) = [session for session in table.sessions if session.node == "other"]
     there.account = mine.account  # another node of its key
-    for count in range(1, 26):
+    for _ in range(20):
         assert publish(bus, desk, "desk", timeout=0.5)[0] is Status.COMPLETED
         bus.pass_time(1.0)
-        if count == 20:
-            assert mine.account.over_since is None
+    bus.pass_time(10.0)
+    assert table.find("n") is mine, "a quarter is not too much"
+
+    assert publish(bus, desk, "desk", timeout=0.5)[0] is Status.COMPLETED
+    bus.pass_time(1.0)
+    assert table.find("n") is mine
+    bus.pass_time(table.timing.silence + 0.5)  # in which it leaves nothing more
     assert table.find("n") is None
     assert table.find("other") is there, "it has left nothing unanswered"
     assert not other.session.lost
     assert bus.state.ledger.size == 0
+
+
+def test_as_many_nodes_of_a_key_are_cut_off_as_leave_too_much_unanswered() -> None:
+    bus = Bus(Limits(total_bytes=80 * ENTRY_OVERHEAD))
+    desk = bus.delegator("desk")
+    for name in ("n1", "n2", "n3"):
+        subscriber(bus, name, f"w-{name}")
+    table = bus.state.session_table
+    first = table.find("n1")
+    assert first is not None
+    for session in table.sessions:
+        if session.node.startswith("n") and session.node != "ndesk":
+            session.account = first.account
+    for _ in range(16):
+        assert publish(bus, desk, "desk", timeout=0.4)[0] is Status.COMPLETED
+        bus.pass_time(0.5)
+    bus.pass_time(table.timing.silence + 0.5)
+
+    assert len([name for name in ("n1", "n2", "n3") if table.find(name) is not None]) == 1
+    assert first.account.held <= bus.state.ledger.most_held
 
 
 def test_a_node_that_answers_in_time_is_not_cut_off_for_what_others_cancel() -> None:

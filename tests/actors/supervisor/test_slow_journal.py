@@ -78,7 +78,7 @@ def test_what_is_not_for_the_journal_does_not_wait_for_it(bus: Bus) -> None:
     for _ in range(50):
         flood.delegate("flood", to="a", params="x" * 20_000)
     bus.step()
-    assert bus.state.is_ahead
+    assert bus.is_ahead
 
     number = desk.delegate("desk", to="a", flags=int(Flag.VOLATILE))
     worker.respond("a", running)
@@ -87,6 +87,53 @@ def test_what_is_not_for_the_journal_does_not_wait_for_it(bus: Bus) -> None:
     assert request_id(number) in open_, "accepted"
     assert request_id(running) not in open_, "ended"
     assert bus.node("late").session.node == "late", "let in"
+
+
+@pytest.mark.parametrize("flags", [0, int(Flag.VOLATILE)])
+def test_each_kind_of_work_waits_for_its_own_bytes_only(bus: Bus, flags: int) -> None:
+    flood, desk, worker = bus.delegator("flood"), bus.delegator("desk"), bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(200):
+        flood.delegate("flood", to="a", params="x" * 20_000, flags=flags)
+    bus.step()
+    assert bus.is_ahead
+    assert MOST < bus.state.unwritten < MOST + 1_200_000
+    assert bus.supervisor.next_wake() > bus.now
+
+    number = desk.delegate("desk", to="a", flags=int(Flag.VOLATILE) - flags)
+    bus.step()
+    assert request_id(number) in {entry.request_id for entry in bus.state.ledger.running}
+
+    for _ in range(100):
+        for given in worker.work():
+            worker.respond("a", given)
+        journal(bus).sync()
+        bus.step()
+    assert bus.state.accepted == 201
+    assert not bus.state.unwritten
+    assert not bus.state.unwritten_volatile
+
+
+def test_what_is_refused_holds_up_nobody_and_what_is_only_told_of_it_is_bounded(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", 400_000)
+    flood, desk = bus.delegator("flood"), bus.delegator("desk")
+    bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(40):
+        for _ in range(50):
+            flood.respond("flood", 1_000_000)
+        bus.step()
+    assert MOST < bus.state.unwritten < 2.5 * MOST
+    assert bus.state.unwritten_refused > MOST
+    assert not bus.is_ahead
+
+    number = desk.delegate("desk", to="a")
+    bus.step()
+    assert request_id(number) in {entry.request_id for entry in bus.state.ledger.running}
 
 
 def test_a_broker_that_ends_rules_on_all_that_has_come(bus: Bus) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ether_broker.envelope.priority import HIGH, LOW, NORMAL, priority_of
 from ether_broker.mailbox.priority_queue import PriorityQueue, SharedQueue
 from ether_broker.wire.frame import Flag
+from tests.simulation.priorities import Turns
 
 CLASSES = st.sampled_from([HIGH, NORMAL, LOW])
 
@@ -124,3 +126,21 @@ class SharedQueues(Queues):
 
 TestSharedQueues = SharedQueues.TestCase
 TestSharedQueues.settings = settings(max_examples=100, stateful_step_count=60)
+
+
+@given(st.integers(min_value=0))
+def test_no_priority_waits_for_many_others_whatever_comes_and_goes(seed: int) -> None:
+    chance = random.Random(seed)
+    queue: PriorityQueue[int] = PriorityQueue()
+    turns, likelihoods = Turns(), [0.0, 0.0, 0.0]
+    for number in range(300):
+        if number % 10 == 0:
+            likelihoods = [chance.choice((0.0, 0.1, 0.3, 0.6)) for _ in range(3)]
+        for priority in (HIGH, NORMAL, LOW):
+            if chance.random() < likelihoods[priority]:
+                queue.append(3 * number + priority, priority)
+        item = queue.pop()
+
+        taken = [] if item is None else [item % 3]
+        classes = queue.classes if len(queue.classes) == 3 else (None, *queue.classes, None)
+        assert turns.see(taken, classes) is None

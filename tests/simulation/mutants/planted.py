@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import ether.node.agents.agent_schedules
 import ether.node.retried_delegation
+import ether_actors.agent.inbox
+import ether_broker.mailbox.priority_queue
 from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.agents.agent_schedules import AgentSchedules, _Timer
+from ether.node.agents.scale_policy import ScalePolicy
 from ether.node.node import Node
 from ether.node.node_services import NodeServices
 from ether.node.retried_delegation import RetriedDelegation
@@ -33,6 +36,7 @@ from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
 from ether_actors.task.task import Task
 from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.priority import HIGH, LOW, NORMAL
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox import Mailbox, Offer
 from ether_broker.transport.sessions.session_table import SessionTable
@@ -457,6 +461,73 @@ def _one_instance_too_many(init: Any) -> Any:
     return mutated
 
 
+def _strict(_choose: Any) -> Any:
+    """A priority waits as long as there is one above it."""
+
+    def mutated(_credit: list[int], waits: Sequence[object]) -> int:
+        return next((priority for priority in (HIGH, NORMAL, LOW) if waits[priority]), -1)
+
+    return mutated
+
+
+def _lowest_first(_choose: Any) -> Any:
+    """The lowest priority goes first."""
+
+    def mutated(_credit: list[int], waits: Sequence[object]) -> int:
+        return next((priority for priority in (LOW, NORMAL, HIGH) if waits[priority]), -1)
+
+    return mutated
+
+
+def _low_starves(choose: Any) -> Any:
+    """High and normal have their shares, and low has what they leave."""
+
+    def mutated(credit: list[int], waits: Sequence[object]) -> Any:
+        others = [waits[HIGH], waits[NORMAL], None]
+        return choose(credit, others if any(others) else waits)
+
+    return mutated
+
+
+def _without_cooldown(decide: Any) -> Any:
+    """An instance is taken away as soon as it is one too many."""
+
+    def mutated(self: ScalePolicy, queue: int, instances: int, now: float) -> Any:
+        self._enough_since = -math.inf
+        return decide(self, queue, instances, now)
+
+    return mutated
+
+
+def _all_that_is_too_many(decide: Any) -> Any:
+    """After the cooldown all instances are taken away that are too many."""
+
+    def mutated(self: ScalePolicy, queue: int, instances: int, now: float) -> Any:
+        scale = self._scale
+        wanted = min(scale.max, max(scale.min, -(-queue // scale.per)))
+        return decide(self, queue, instances, now) and wanted - instances
+
+    return mutated
+
+
+def _never_fewer(decide: Any) -> Any:
+    """Instances come, and none is taken away."""
+
+    def mutated(self: ScalePolicy, queue: int, instances: int, now: float) -> Any:
+        return max(0, decide(self, queue, instances, now))
+
+    return mutated
+
+
+def _never_more(decide: Any) -> Any:
+    """Instances are taken away, and none comes."""
+
+    def mutated(self: ScalePolicy, queue: int, instances: int, now: float) -> Any:
+        return min(0, decide(self, queue, instances, now))
+
+    return mutated
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -553,5 +624,35 @@ PLANTED: Final = (
         "test_an_event_waits_for_an_agent_that_is_down_no_longer_than_that_is_remembered",
     ),  # one world in some thousands shows it
     _mutant("instances keep what waits", "sharing", (Sharing, "_give_next", _keep_to_itself), 3, "scale"),
+    _mutant(
+        "the highest mailbox only",
+        "priorities",
+        (ether_broker.mailbox.priority_queue, "choose", _strict),
+        94,
+        "priorities",
+    ),
+    _mutant(
+        "the lowest mailbox first",
+        "priorities",
+        (ether_broker.mailbox.priority_queue, "choose", _lowest_first),
+        1,
+        "priorities",
+    ),
+    _mutant(
+        "low mailboxes starve",
+        "priorities",
+        (ether_broker.mailbox.priority_queue, "choose", _low_starves),
+        52,
+        "priorities",
+    ),
+    _mutant("the highest inbox only", "priorities", (ether_actors.agent.inbox, "choose", _strict), 36, "priorities"),
+    _mutant(
+        "the lowest inbox first", "priorities", (ether_actors.agent.inbox, "choose", _lowest_first), 14, "priorities"
+    ),
+    _mutant("low inboxes starve", "priorities", (ether_actors.agent.inbox, "choose", _low_starves), 36, "priorities"),
+    _mutant("scaling without a cooldown", "scale", (ScalePolicy, "decide", _without_cooldown), 2, "scale"),
+    _mutant("instances go all at once", "scale", (ScalePolicy, "decide", _all_that_is_too_many), 3, "scale"),
+    _mutant("instances never go", "scale", (ScalePolicy, "decide", _never_fewer), 2, "scale"),
+    _mutant("instances never come", "scale, liveness", (ScalePolicy, "decide", _never_more), 10, "scale"),
     _mutant("more instances than may be", "scale", (ScaledAgents, "__init__", _one_instance_too_many), 26, "scale"),
 )

@@ -157,7 +157,7 @@ class EventService:
             return agent.manifest.agent
         state.ledger.open(entry)
         state.accepted += 1
-        state.passing.append(envelope)
+        state.pass_on(entry, envelope)
         if offer is Offer.SEND:
             delivery.send(entry)
         elif agent.condition is Condition.DOWN:

@@ -218,7 +218,9 @@ class Progress:
         progress.folded += 1 + _folded_before(read_header(progress.envelope))
         progress.envelope = b""
         self._state.session_table.refusals.note(
-            progress.session.node, "progress_folded", "it tells more than is passed on"
+            progress.session.node,
+            "progress_folded",
+            "its progress comes faster than it is passed on; of each delegation the newest is delivered",
         )
 
     def _release(self, entry: Entry, progress: ProgressLimiter) -> None:

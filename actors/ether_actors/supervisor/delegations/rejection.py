@@ -81,7 +81,9 @@ class RejectionPolicy:
         is_kept = rejection.is_remembered and not is_anothers
         is_question = header.capability.startswith(BUS_PREFIX)
         if is_kept:
-            state.passing.append(envelope[: header.body] + _NO_BODY)
+            refused = envelope[: header.body] + _NO_BODY
+            state.passing.append(refused)
+            state.passing_refused += len(refused)
         is_listed = rejection.is_remembered or rejection.reason is not None  # in the journal, or among the dead letters
         if rejection.reason is Reason.FORBIDDEN or not is_listed:
             state.session_table.refusals.note(session.node, error.code, error.message)

@@ -12,6 +12,7 @@ from ether_actors.supervisor.membership.monitors import Monitors
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.membership.registering import Registering
+from ether_actors.supervisor.membership.unanswered import Unanswered
 from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
@@ -65,6 +66,7 @@ class Membership:
         self._on_lost = on_lost
         self.monitors = Monitors(state)
         """Who is told when one goes down."""
+        self._unanswered = Unanswered(state)
         self._reconnection = Reconnection(state, delivery, reassignment, replay)
         self.departures = Departures(state, delivery, reassignment, self.monitors.tell)
         """Agents that go."""
@@ -184,6 +186,7 @@ class Membership:
             for session in state.session_table.sessions:
                 if session.was_told_bye and not session.outbox_bytes and session.channel.sent == session.channel.last:
                     state.session_table.close(session, "it left")
+            self._unanswered.look()
             for session in state.session_table.expire(state.now):
                 self._lost(session)
             for session, was_back in self._reconnection.unreturned():

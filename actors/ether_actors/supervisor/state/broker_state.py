@@ -11,7 +11,7 @@ from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ids_ahead import IdsAhead
 from ether_actors.supervisor.state.job_schedule import JobSchedule
 from ether_actors.supervisor.state.lease_table import LeaseTable
-from ether_actors.supervisor.state.ledger import Ledger
+from ether_actors.supervisor.state.ledger import Entry, Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import Manifest
@@ -25,7 +25,6 @@ from ether_broker.mailbox.mailbox import Mailbox
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
-from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import ANSWER, DEAD_LETTER
 from ether_broker.transport.sessions.session import Session
 from ether_broker.transport.sessions.session_table import SessionTable
@@ -56,10 +55,9 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
+_REFUSED: Final = int(Flag.REFUSED)
 _ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
-_UNANSWERED: Final = "it has not answered very much that has ended"
-"""Why a node is cut off that leaves a quarter of the broker's bytes unanswered."""
 
 
 class BrokerState:
@@ -87,7 +85,6 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
-        self.ledger.on_much_held = self._note_much_held
         self.leases: LeaseTable = LeaseTable(self._parent_of)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
@@ -105,11 +102,18 @@ class BrokerState:
         """Whether the broker ends, and rules on all that has come."""
         self.unwritten: int = 0
         """Bytes that the journal was given and has not committed, with what each step takes beside them."""
+        self.unwritten_volatile: int = 0
+        """Those of them that are delegations which do not wait for the journal, or their outcomes."""
+        self.unwritten_refused: int = 0
+        """Those that tell of what was refused or dropped."""
         self.schedule: JobSchedule = JobSchedule(journal)
         """What the broker does of its own accord."""
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this step; the tap numbers it at the step's end."""
+        self.passing_volatile: int = 0
+        """Bytes of it, as of `unwritten_volatile`."""
+        self.passing_refused: int = 0
         self.now: float = 0.0
         """The time of this step, in seconds by the broker's clock."""
         self.wall: float = 0.0
@@ -125,20 +129,17 @@ class BrokerState:
         """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
         return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
 
-    def _note_much_held(self, account: Account) -> None:
-        """Cut off an owner's node that leaves most unanswered, once that is too much for as long as a node may be silent."""
-        if account.over_since is None:
-            account.over_since = self.now
-        elif self.now - account.over_since > self.session_table.timing.silence:
-            own = [session for session in self.session_table.sessions if session.account is account]
-            most = max(own, key=lambda session: sum(len(agent.ended_at_node) for agent in session.agents.values()))
-            account.over_since = None
-            self.session_table.close(most, _UNANSWERED)
+    def is_ahead(self, *, is_volatile: bool) -> bool:
+        """Whether so much waits for a journal that can be written that no more work is accepted before it has been.
 
-    @property
-    def is_ahead(self) -> bool:
-        """Whether so much waits for a journal that can be written that no work is accepted for it before it has been."""
-        return self.unwritten > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
+        Args:
+            is_volatile: whether it is work that does not wait for the journal, which is written too. Neither kind waits for
+                what the other has brought, nor for what was refused.
+        """
+        waiting = self.unwritten_volatile
+        if not is_volatile:
+            waiting = self.unwritten - waiting - self.unwritten_refused
+        return waiting > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
 
     @property
     def is_unread(self) -> bool:
@@ -196,6 +197,16 @@ class BrokerState:
             send(session, envelope)
         self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
         self.passing.append(envelope)
+        if envelope[3] & _REFUSED:
+            self.passing_refused += len(envelope)
+        elif is_volatile:
+            self.passing_volatile += len(envelope)
+
+    def pass_on(self, entry: Entry, envelope: bytes) -> None:
+        """Give observers and the journal a delegation that was accepted."""
+        self.passing.append(envelope)
+        if entry.is_volatile:
+            self.passing_volatile += len(envelope)
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """The outcome of a delegation that has ended, however long ago; None when neither bus nor journal has it.
@@ -275,9 +286,12 @@ class BrokerState:
         return letter
 
     def event(self, name: str, **fields: object) -> None:
-        """Tell the observers that something happened, unless it is only told and the journal that fails has much to write."""
-        if name in _ONLY_TOLD and self.unwritten > MOST_UNWRITTEN >> 1 and self.journal.trouble is not None:
+        """Tell the observers that something happened, unless it is only told and the journal has much to write."""
+        is_only_told = name in _ONLY_TOLD
+        if is_only_told and self.unwritten > MOST_UNWRITTEN >> 1:
             return
         body = pack({"event": name, **fields})
-        source = SUPERVISOR.encode()
-        self.passing.append(pack_envelope(Kind.EVENT, request_id=self.make_id(), source=source, body=body))
+        envelope = pack_envelope(Kind.EVENT, request_id=self.make_id(), source=SUPERVISOR.encode(), body=body)
+        self.passing.append(envelope)
+        if is_only_told:
+            self.passing_refused += len(envelope)

@@ -190,8 +190,10 @@ class Ledger:
         self.bound: Container[bytes] = ()
         """Delegations that something hangs on; `on_left` is told when one of them ends, or goes back into a mailbox."""
         self.on_left: Callable[[Entry], None] = lambda _entry: None
-        self.on_much_held: Callable[[Account], None] = lambda _account: None
-        """Told of an owner whose nodes leave too much unanswered, whenever that grows."""
+        self.most_held: int = most >> _HELD_SHIFT
+        """Bytes that the nodes of one owner may leave unanswered."""
+        self.much_held: dict[Account, None] = {}
+        """The owners whose nodes leave more."""
 
     def __len__(self) -> int:
         """Delegations without an outcome."""
@@ -307,13 +309,13 @@ class Ledger:
         self.size += ENTRY_OVERHEAD
         entry.account.add(ENTRY_OVERHEAD)
         entry.account.held += ENTRY_OVERHEAD
-        if entry.account.held > self.most >> _HELD_SHIFT:
-            self.on_much_held(entry.account)
+        if entry.account.held > self.most_held:
+            self.much_held[entry.account] = None
 
     def _let_go(self, entry: Entry) -> None:
         entry.account.held -= entry.size
-        if entry.account.over_since is not None and entry.account.held <= self.most >> _HELD_SHIFT:
-            entry.account.over_since = None
+        if self.much_held and entry.account.held <= self.most_held:
+            self.much_held.pop(entry.account, None)
         self._release(entry)
 
     def _release(self, entry: Entry) -> None:

@@ -8,15 +8,13 @@ __all__ = ["Account"]
 class Account:
     """The bytes that are kept for one owner: for all nodes of a key, or for one node where there are no keys."""
 
-    __slots__ = ("held", "into", "over_since", "size")
+    __slots__ = ("held", "into", "size")
 
     def __init__(self) -> None:
         self.size: int = 0
         """Bytes of its delegations, as the ledger counts them, and `held`."""
         self.held: int = 0
         """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
-        self.over_since: float | None = None
-        """When `held` became too much; None while it is not."""
         self.into: Account | None = None
         """The account of the same owner that counts this one's bytes too, since the owner is known."""
 

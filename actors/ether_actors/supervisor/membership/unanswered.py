@@ -1,0 +1,43 @@
+"""What has ended and nodes do not answer: whoever leaves too much so, for too long, loses the nodes that leave most."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ether_actors.supervisor.state.broker_state import BrokerState
+from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD
+from ether_broker.transport.sessions.account import Account
+
+__all__ = ["Unanswered"]
+
+_WHY: Final = "it has not answered very much that has ended"
+
+
+class Unanswered:
+    """The owners of nodes, a key or a node without one, that leave more unanswered than `Ledger.most_held`."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._since: dict[Account, float] = {}
+        """{owner that did so when it was looked at last: since when}."""
+
+    def look(self) -> None:
+        """Cut off nodes of those that have done so for as long as a node may be silent, until the rest is not too much."""
+        state, ledger = self._state, self._state.ledger
+        self._since = {account: self._since.get(account, state.now) for account in ledger.much_held}
+        for account, since in self._since.items():
+            if state.now - since >= state.session_table.timing.silence:
+                self._cut_off(account)
+
+    def _cut_off(self, account: Account) -> None:
+        left = account.held
+        rows = [
+            (sum(len(agent.ended_at_node) for agent in session.agents.values()), session)
+            for session in self._state.session_table.sessions
+            if session.account is account
+        ]
+        for count, session in sorted(rows, key=lambda row: row[0], reverse=True):
+            if left <= self._state.ledger.most_held or not count:
+                return
+            left -= count * ENTRY_OVERHEAD
+            self._state.session_table.close(session, _WHY)
