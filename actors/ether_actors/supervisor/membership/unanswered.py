@@ -1,4 +1,4 @@
-"""What has ended and nodes do not answer: whoever leaves too much so, for too long, loses the nodes that leave most."""
+"""The shares of what has ended and is not answered: who has too much for too long loses the nodes that leave most."""
 
 from __future__ import annotations
 
