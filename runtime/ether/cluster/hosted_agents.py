@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
+from ether.cluster.reloading.hosted_node import without
 from ether.cluster.reloading.spec_changes import must_be_another
 from ether.cluster.start_check import why_not_made
 from ether.node.agents.agent_host import NotStarted
@@ -50,7 +51,7 @@ class HostedAgents:
         """{name: what the agent is to be}; of one that scales, each name that an instance may have."""
         self._starts: list[AgentStart] = []
         """Those that go on."""
-        self._never_up: set[str] = set()
+        self._never_up: dict[str, str] = {}
         """Agents that were to start, and have not been up yet."""
 
     def note(self, kinds: Iterable[NamedAgents]) -> None:
@@ -105,22 +106,24 @@ class HostedAgents:
         """Do what the cluster asks for.
 
         Args:
-            request: `agents`, those that are to be here, and `coming`, those that come later; or `rest`: all are stopped for
-                another process that takes their names; or `check`: it is only looked whether these could be made.
+            request: `agents`, those that are to be here; `going`, the names of those that go later, and now if they have never
+                been up; and `coming`, those that come later; or `rest`: all are stopped for another process that takes their
+                names; or `check`: it is only looked whether these could be made.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
             are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
-            `again`, those that had given up and were started again; `never_up`, those of `failed` that have not been up yet.
+            `again`, those that had given up, or had never been up, and were started; `never_up`, those of `failed` that have not been up yet, and
+            those that are gone and never were.
         """
         if "check" in request:
             return {"failed": self._check(request["check"], request["patience"])}
         if "rest" in request:
             return self._rest(request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
-        answer = self._become(wanted, request["patience"])
+        answer = self._become(wanted, set(request["going"]), request["patience"])
         answer["failed"].update(self._check(request["coming"], request["patience"]))
         return answer
 
@@ -145,11 +148,12 @@ class HostedAgents:
         supervision.is_process_ending = True  # nothing is said to the broker: another process takes the node's name too
         return {"overran": [*late, *overran]}
 
-    def _become(self, wanted: Sequence[NamedAgents], patience: float) -> dict[str, Any]:
+    def _become(self, wanted: Sequence[NamedAgents], going: set[str], patience: float) -> dict[str, Any]:
         self._settle()
         supervision, host = self._bus.node.supervision, self._bus.node.agent_host
         failed: dict[str, str] = {}
-        self._never_up -= self._up
+        self._forget_those_up()
+        wanted = [kind for kind in without(wanted, going & self._never_up.keys()) if kind.names]
         wanted = list(self._possible(wanted, patience, failed))
         specs = {name: agent for agent, names in wanted for name in names}
         changed = {
@@ -158,6 +162,7 @@ class HostedAgents:
             if name in self._specs and must_be_another(self._specs[name], agent)
         }
         gone = [name for name in self._specs if name not in specs]
+        never_up = self._never_up
         ended = [kind for kind in self._scaling if any(name in changed or name in gone for name in kind.names)]
         here, overran = self._let_go(ended, patience)
         known = [
@@ -189,20 +194,27 @@ class HostedAgents:
             failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
         self._starts += [*starts, *successors]
         self._settle()
-        self._never_up |= {name for start in starts for name in start.failed}
-        self._never_up -= self._up
-        self._never_up &= {name for name, agent in self._specs.items() if agent.scale is None}
-        for name in self._never_up:
-            failed.setdefault(name, "It has not started yet, and goes on starting.")
+        failures = never_up | {name: why for start in starts for name, why in start.failed.items()}
+        self._never_up = {
+            name: why for name, why in failures.items() if name in self._specs and self._specs[name].scale is None
+        }  # fmt: skip
+        self._forget_those_up()
+        for name, why in self._never_up.items():
+            failed.setdefault(name, and_so(why, "It goes on starting."))
         absent = failed.keys() - host.agent_names - {name for start in self._starts for name in start.wished.names}
         failed.update(
             {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
         )
+        started = (again - changed.keys() - failed.keys()) | (never_up.keys() & self._up)
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
-            "failed": failed, "overran": overran, "again": sorted(again - changed.keys()),
-            "never_up": sorted(self._never_up),
+            "failed": failed, "overran": overran, "again": sorted(started),
+            "never_up": sorted(self._never_up.keys() | (never_up.keys() - specs.keys())),
         }  # fmt: skip
+
+    def _forget_those_up(self) -> None:
+        up = self._up
+        self._never_up = {name: why for name, why in self._never_up.items() if name not in up}
 
     def _possible(
         self, wanted: Iterable[NamedAgents], patience: float, failed: dict[str, str]

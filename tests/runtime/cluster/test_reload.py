@@ -939,6 +939,22 @@ def test_a_node_that_hangs_is_restarted_all_the_same_if_its_process_is_to_be_ano
     assert report == ReloadReport(restarted={"n1": "threads"})
 
 
+def test_what_never_started_is_forgotten_when_it_goes_and_told_as_started_once_it_is(tmp_path: Path):
+    missing, unfit = AgentSpec("tests.runtime.reloaded:Keper", "missing"), AgentSpec(KEEPER, "unfit", kwargs={"no": 1})
+    with world(tmp_path, node("n1", KEEP)) as it:
+        first = it.reload(node("n1", KEEP), node("n2", missing))
+        second = it.reload(node("n1", KEEP), node("n2", unfit))
+        third = it.reload(node("n1", KEEP), node("n2", unfit, KEEP))
+        fourth = it.reload(node("n1", KEEP), node("n2", AgentSpec(PLAIN, "unfit"), KEEP))
+        assert it.agents() == {"keeper": "n1", "keeper-2": "n2", "unfit": "n2"}
+
+    assert (first.started, tuple(first.failed)) == (("n2",), ("n2/missing",))
+    assert (second.started, second.stopped, tuple(second.failed)) == ((), (), ("n2/unfit",))
+    assert (third.started, tuple(third.failed)) == (("n2/keeper-2",), ("n2/unfit",))
+    assert "unexpected keyword argument 'no'" in third.failed["n2/unfit"]
+    assert (fourth.started, fourth.restarted, fourth.stopped, fourth.failed) == (("n2/unfit",), {}, (), {})
+
+
 def test_what_cannot_travel_to_a_node_is_refused_and_nothing_is_done(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         with pytest.raises(Unserialisable, match=f"{PLAIN} of n1"):

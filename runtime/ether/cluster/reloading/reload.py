@@ -269,10 +269,11 @@ class Reload:
         spec = self._hosted[node].spec if is_old else self._wanted[node].spec
         told = [kind for kind in agents if kind.names]
         later = [kind for kind in coming if kind.names]
-        request = {
+        request: dict[str, Any] = {
             key: [{"agent": agent.as_dict(), "names": names} for agent, names in kinds]
             for key, kinds in (("agents", told), ("coming", later))
         }  # fmt: skip
+        request["going"] = self._going(node) if node in self._before else []
         try:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more
@@ -323,7 +324,8 @@ class Reload:
                         restarted[full] = ", ".join(fields)
                 elif node not in self._anew:
                     unchanged.append(full)
-            stopped += [full for name in _told(was) if name not in after and (full := f"{node}/{name}") not in failed]
+            gone = [f"{node}/{name}" for name in _told(was) if name not in after]
+            stopped += [full for full in gone if full not in failed and full not in self._never_up]
         return ReloadReport(
             tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),
             dict(failed),
