@@ -115,8 +115,8 @@ class HostedAgents:
             are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
-            `again`, those that had given up, or had never been up, and were started; `never_up`, those of `failed` that have not been up yet, and
-            those that are gone and never were.
+            `again`, those that had given up, or had never been up, and were started;
+            `never_up`, those of `failed` that have not been up yet, and those that are gone and never were.
         """
         if "check" in request:
             return {"failed": self._check(request["check"], request["patience"])}
