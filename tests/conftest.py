@@ -11,7 +11,7 @@ import pytest
 import zmq.utils.garbage
 from hypothesis import settings
 
-from ether_broker.envelope.artifact import FETCHERS
+from ether_broker.artifacts.fetching import FETCHERS
 from tests.leaks import Census, leaked_since, mark_this_run
 from tests.turns import Turns
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from ether_broker.errors import InvalidSpec
+from ether_actors.number_check import check_number
 
-__all__ = ["Backoff", "check_number"]
+__all__ = ["Backoff"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,3 @@ class Backoff:
         except OverflowError:  # past about 1e308, long after any maximum
             full = self.maximum if self.initial else 0.0
         return full * (1.0 - self.jitter * random.random())
-
-
-def check_number(where: str, name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
-    """Check a number of a specification.
-
-    Raises:
-        InvalidSpec: it does not fit; the message says where and what would.
-    """
-    if isinstance(value, int | float) and fits(value):
-        return
-    raise InvalidSpec(f"{where}: {name} is {value!r}; give {wanted}.")

@@ -17,26 +17,28 @@ from ether.node.monitor import Monitor
 from ether.runtime import Runtime
 from ether.version import __version__
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
-from ether_actors.agent.agent_bus import AgentBus, Delayed
-from ether_actors.agent.capability import capability
+from ether_actors.agent.agent_bus import AgentBus
 from ether_actors.agent.composable import ComposableAgent
-from ether_actors.agent.event_handler import Event, on_event
+from ether_actors.agent.declarations.capability import capability
+from ether_actors.agent.declarations.event_handler import Event, on_event
+from ether_actors.agent.declarations.schedule import cron, every
+from ether_actors.agent.delayed import Delayed
 from ether_actors.agent.scale import Scale
-from ether_actors.agent.schedule import cron, every
+from ether_actors.delegator.completions import Completions, as_completed
+from ether_actors.delegator.handle import Handle, Stream
+from ether_actors.delegator.mapped import Mapped
+from ether_actors.delegator.retry import Retry
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
-from ether_actors.task.completions import Completions, as_completed
-from ether_actors.task.handle import Handle, Stream
 from ether_actors.task.lease import Lease
-from ether_actors.task.mapped import Mapped
-from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
-from ether_broker.envelope.manifest import Capability, Manifest, Subscription
+from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import AgentStatus, Status
+from ether_broker.envelope.subscription import Subscription
 from ether_broker.errors import (
     AccessDenied,
     AddressInUse,
@@ -83,7 +85,7 @@ from ether_broker.errors import (
     UsageError,
     WaitTimeout,
 )
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import Timing
 
 if TYPE_CHECKING:

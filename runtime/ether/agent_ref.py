@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, Unpack
 
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import DelegateOptions
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.options import DelegateOptions
 from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 

@@ -14,21 +14,22 @@ from ether.agent_ref import AgentRef
 from ether.dead_letter import DeadLetterView
 from ether.node.agents.agent_host import NotStarted, warn_of_own_states
 from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.agents.scalable import check_scalable
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
-from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
-from ether_actors.agent.scale import Scale, check_scalable
+from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.agent.scale import Scale
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.mapped import WINDOW, Mapped
+from ether_actors.delegator.options import DelegateOptions, check_each, check_keywords
+from ether_actors.delegator.retry import Retry, check_retry
 from ether_actors.observers.observer import Observer, check_hooks
-from ether_actors.task.handle import Handle
-from ether_actors.task.mapped import WINDOW, Mapped, check_each
-from ether_actors.task.retry import DelegateOptions, Retry, check_retry
-from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation
-from ether_broker.envelope.fields import check_keywords
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation, Durability
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, InvalidEndpoint, UsageError
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import LAN, own_endpoint
@@ -721,22 +722,22 @@ class Runtime:
         if not isinstance(since, int) or since < 0:
             msg = f"observe(since={since!r:.40}): since is a whole number: messages are numbered from 1; 0 is from now on."
             raise UsageError(msg)
-        self.node.subscriptions.observe(observer, since)
+        self.node.observers.observe(observer, since)
         return observer
 
     def unobserve(self, observer: Observer) -> None:
         """Detach an observer; what is under way to it is still handled."""
-        self.node.subscriptions.unobserve(observer)
+        self.node.observers.unobserve(observer)
 
     def settle(self, observer: Observer, timeout: float = 5.0) -> bool:
         """Wait until an observer has seen everything that has passed so far; False when the time was not enough."""
         number = int(self.statistics()["tap_next"])
-        observing = self.node.subscriptions.observing(observer)
+        observing = self.node.observers.observing(observer)
         return observing is not None and observing.wait(number, timeout)
 
     def monitor(self, target: str) -> Monitor:
         """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
-        return self.node.subscriptions.monitor(target)
+        return self.node.monitors.monitor(target)
 
     def suggest(self, record: SuggestionRecord) -> None:
         """Make a gap in the capabilities known, with the agent that would fill it (spec 2 §8).

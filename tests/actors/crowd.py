@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id

@@ -16,10 +16,10 @@ from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.observer_cursor import ObserverCursor
 from ether_broker.tap import read_batch
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Header, Kind, join_frame, pack_envelope, read_frame, read_header
 from tests.actors.stored_journal import StoredJournal
 

@@ -16,10 +16,11 @@ from typing import Any, Final
 from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import to_bytes
-from ether_broker.envelope.manifest import Capability, Manifest, Subscription
+from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM, Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.envelope.subscription import Subscription
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.wire.frame import Flag, Header, Kind, join_frame, mark, pack_envelope, read_header, rehead

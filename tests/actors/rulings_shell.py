@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from tests.actors.peers import Bus, Peer
 
 __all__ = ["ROOM", "chain", "pair"]

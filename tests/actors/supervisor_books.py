@@ -8,7 +8,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, Received

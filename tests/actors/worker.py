@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import Task
 
 __all__ = ["Worker", "fail_with"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.chunk import MOST_OPEN
 from ether_broker.wire.frame import DRAINS, HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id

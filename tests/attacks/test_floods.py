@@ -17,7 +17,7 @@ import pytest
 
 from ether import Runtime
 from ether.cluster import Cluster
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from tests.attacks.hostile import KINDS
 from tests.support import child_environment, wait_until
 

@@ -9,10 +9,10 @@ from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES
-from ether_broker.transport import session_table
-from ether_broker.transport.admission_control import MOST_SESSIONS
+from ether_broker.transport.sessions import session_table
+from ether_broker.transport.sessions.admission_control import MOST_SESSIONS
 from ether_broker.wire.frame import MAX_FRAME_BYTES, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 

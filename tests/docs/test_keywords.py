@@ -6,7 +6,7 @@ import re
 
 from ether import Runtime
 from ether.cli.app import _COMMANDS
-from ether_actors.task.retry import DelegateOptions
+from ether_actors.delegator.options import DelegateOptions
 from ether_broker.envelope.fields import DelegationFields
 from tests.support import REPOSITORY
 

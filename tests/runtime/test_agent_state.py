@@ -769,18 +769,18 @@ def test_a_node_gives_it_no_other_name_than_that_of_its_state(tmp_path: Path, mo
 @pytest.mark.parametrize("code", ["broker_lost", "journal_unavailable"])
 def test_a_start_asks_again_for_what_the_bus_cannot_tell_now(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     with Runtime() as bus:
-        responder = bus.node.agent_host._responder
+        services = bus.node._services
         refusals = [
             Response(request_id="1", status=Status.FAILED_EXECUTION, error=ErrorInfo(code=code, message="wait"))
         ] * 2
-        send = responder.send
+        send = services.send
 
         def ask(delegation: Delegation) -> Any:
             if refusals:
                 return SimpleNamespace(answer=lambda _timeout: refusals.pop())
             return send(delegation)
 
-        monkeypatch.setattr(responder, "send", ask)
+        monkeypatch.setattr(services, "send", ask)
         bus.start(Tally)
         assert refusals == []
         assert add(bus, 1).data == 1

@@ -36,8 +36,9 @@ from ether.node.artifacts import artifact_server
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.artifacts.artifact_server import ArtifactServer
 from ether.node.artifacts.transfer_places import MOST_OF_NODE, TransferPlaces
+from ether_broker.artifacts import sealing
+from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope import artifact as artifact_module
-from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.envelope.views.agent_io import AgentInput
 from ether_broker.timing import Timing
 from ether_broker.wire.chunk import MOST_CHUNK, ChunkRequest
@@ -117,17 +118,6 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(path: Path) -> Any:
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
-    opened, sealed = artifact_module.open_regular, artifact_module.seal
-
-    def seal(path: str | os.PathLike[str], *wanted: Callable[[], bool]) -> Any:
-        monkeypatch.setattr(artifact_module, "open_regular", opened)
-        try:
-            return sealed(path, *wanted)
-        finally:
-            monkeypatch.setattr(artifact_module, "open_regular", absent)
-
-    for module in (artifact_module, artifact_server):
-        monkeypatch.setattr(module, "seal", seal)
     monkeypatch.setattr(artifact_module, "open_regular", absent)
 
 
@@ -365,7 +355,7 @@ def test_it_is_fetched_on_its_own_bus_of_those_that_the_process_is_on(tmp_path: 
         desk.start(Scribe)
         of_the_same_name.start(Scribe)
         artifact = make(broker, tmp_path)
-        order = list(artifact_module.FETCHERS)
+        order = list(FETCHERS)
         assert order.index(other._node._artifact_fetcher) < order.index(broker._node._artifact_fetcher)
 
         assert artifact.read() == CONTENT
@@ -390,7 +380,7 @@ def test_a_broker_that_is_silent_holds_nobody_up_who_is_on_another_bus(tmp_path:
         try:
             is_heard = silent._node._session_state.is_heard
             wait_until(lambda: not is_heard(time.monotonic()), what="the broker has been silent for too long")
-            assert next(iter(artifact_module.FETCHERS)) is silent._node._artifact_fetcher
+            assert next(iter(FETCHERS)) is silent._node._artifact_fetcher
 
             assert artifact.read(patience=60.0) == CONTENT
         finally:
@@ -429,7 +419,7 @@ def test_many_at_once_wait_for_each_other(bus: Runtime, tmp_path: Path) -> None:
 def test_who_waits_for_a_place_has_its_patience_too(bus: Runtime, tmp_path: Path) -> None:
     artifact = make(bus, tmp_path)
     assert artifact.source is not None
-    places: list[TransferPlaces] = [fetcher._places for fetcher in artifact_module.FETCHERS]  # type: ignore[attr-defined]
+    places: list[TransferPlaces] = [fetcher._places for fetcher in FETCHERS]  # type: ignore[attr-defined]
     held = [(each, each.take(artifact.source.node, 1.0)) for each in places for _ in range(MOST_OF_NODE)]
 
     with pytest.raises(ArtifactUnavailable, match=r"2 at a time of one node and 8 in all, and no byte"):
@@ -531,7 +521,7 @@ def test_a_file_that_is_not_as_large_as_was_sealed_is_not_read(
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(1 << 40)
-    monkeypatch.setattr(artifact_module, "_digest", lambda *_: pytest.fail("it is read"))
+    monkeypatch.setattr(artifact_module, "digest_of", lambda *_: pytest.fail("it is read"))
 
     for take in (Artifact.verify, Artifact.read, Artifact.open):
         with pytest.raises(ArtifactMismatch, match="is not what was sealed") as caught:
@@ -564,14 +554,14 @@ def test_a_file_that_is_written_while_it_is_sealed_is_not_offered(
 ) -> None:  # fmt: skip
     file = tmp_path / "report"
     file.write_bytes(CONTENT)
-    digest = artifact_module._digest
+    digest = sealing.digest_of
 
     def write_meanwhile(*args: Any) -> Any:
         found = digest(*args)
         os.utime(file, ns=(0, 0))
         return found
 
-    monkeypatch.setattr(artifact_module, "_digest", write_meanwhile)
+    monkeypatch.setattr(sealing, "digest_of", write_meanwhile)
     with pytest.raises(OSError, match="was written while it was sealed"):
         bus.artifact(file)
 

@@ -9,7 +9,7 @@ import pytest
 from ether.testing import ManualClock, MemoryBroker
 from ether.testing.simulator import World
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.observers.observer import Observer
 from ether_broker.errors import BrokerUnavailable
 from ether_broker.timing import DEFAULT_TIMING
@@ -81,7 +81,7 @@ def test_an_observer_that_a_broker_without_the_session_is_asked_for_gets_what_pa
     bus, observer = Bus(), Observer()
     forget(bus)
 
-    bus.node.subscriptions.observe(observer, 0)
+    bus.node.observers.observe(observer, 0)
 
     before = observer.position
     bus.node.agent_host.start_agents(["echo"], Echo, Echo)
@@ -96,7 +96,7 @@ def test_a_broker_that_answers_nothing_in_time_is_told_as_one_that_may_be_there_
     with pytest.raises(BrokerUnavailable, match="it may be restarting: try again"):
         bus.node.agent_host.start_agents(["echo"], Echo, Echo)
     with pytest.raises(BrokerUnavailable, match="try again"):
-        bus.node.subscriptions.observe(observer, 0)
+        bus.node.observers.observe(observer, 0)
 
     assert bus.node.agent_host.cells == []
-    assert bus.node.subscriptions.observing(observer) is None
+    assert bus.node.observers.observing(observer) is None

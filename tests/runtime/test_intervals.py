@@ -108,7 +108,7 @@ def test_a_node_without_work_looks_less_often_and_never_later_than_something_is_
     assert max(waits) == pytest.approx(0.3)
     assert min(waits) < 0.11  # before a heartbeat
 
-    node._timers.add(world.clock.monotonic() + 0.05, lambda: None)
+    node._due_calls.add(world.clock.monotonic() + 0.05, lambda: None)
     assert node.ticked() <= 0.051
     node.resources.pool._ready.append(lambda: None)
     assert node.ticked() == pytest.approx(0.1)

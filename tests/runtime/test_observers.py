@@ -295,7 +295,7 @@ def test_a_stalled_observer_has_only_a_few_batches_under_way(bus: Runtime) -> No
     for _ in range(2 * OBSERVER_WINDOW_BATCHES):
         echo(bus, 1)
     try:
-        observing: Any = bus.node.subscriptions.observing(recorder)
+        observing: Any = bus.node.observers.observing(recorder)
         assert observing._batches.qsize() <= OBSERVER_WINDOW_BATCHES
     finally:
         recorder.go_on.set()

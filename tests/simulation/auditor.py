@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.delegator.handle import Handle
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.recovery import read_history
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.supervisor import Supervisor
-from ether_actors.task.handle import Handle
 from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.priority import priority_of
 from ether_broker.envelope.status import Status
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.channel import UNTOLD
-from ether_broker.wire.frame import Flag, Header, Kind, priority_of, read_header
+from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING

@@ -13,7 +13,7 @@ from ether_broker.journal.journal import Journal, Removed
 from ether_broker.journal.null import NullJournal
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.timing import Timing
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header
 from tests.simulation.disk import RETRY, SimulatedJournal
 from tests.simulation.endless import bounded

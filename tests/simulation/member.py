@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ether.node.agents.agent_host import NotStarted
 from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.attached_observers import _wish
 from ether.node.node import Node
-from ether.node.subscriptions import _wish
 from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.delegator.handle import Handle
 from ether_actors.observers.observer import Observation, Observer
-from ether_actors.task.handle import Handle
-from ether_broker.envelope.artifact import FETCHERS
+from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack, unpack
@@ -112,7 +112,7 @@ class Life:
         self.node = _Node(member.name, self.link, resources)
         self.node.life = self
         self.node.supervision.on_escalation = lambda agent, _why: self._begin_anew(agent)
-        responder = self.node.agent_host._responder
+        responder, services = self.node.agent_host._responder, self.node._services
         hand_back = responder.hand_back
 
         def note(works: list[Any]) -> None:
@@ -122,11 +122,11 @@ class Life:
         self.node.outgoing.retry = partial(  # type: ignore[method-assign]  # to see each attempt
             world.auditor.retries.retry, self, self.node.outgoing.retry
         )
-        responder.start_timers = partial(world.auditor.timers.start, self, responder.start_timers)
-        responder.delegate_as = partial(  # type: ignore[method-assign]  # to see what agents do by themselves
-            world.auditor.timers.delegate, self, responder.delegate_as
+        services.start_schedules = partial(world.auditor.timers.start, self, services.start_schedules)
+        services.delegate_as = partial(  # type: ignore[method-assign]  # to see what agents do by themselves
+            world.auditor.timers.delegate, self, services.delegate_as
         )
-        responder.load_state = self._load_state  # type: ignore[method-assign]  # nobody waits in this world
+        services.load_state = self._load_state  # type: ignore[method-assign]  # nobody waits in this world
         responder.hand_back = note  # type: ignore[method-assign]  # to see what is handed back
         self.after(0.001, self._greet)
 
@@ -242,9 +242,9 @@ class Life:
         return self.node.agent_host.agent_names
 
     def _attach(self, watcher: Watcher) -> None:
-        subscriptions, token = self.node.subscriptions, self.node.resources.make_id()
-        observing = self.node.resources.make_observing(watcher, partial(subscriptions._acknowledge, token))
-        subscriptions._observer_thread[token] = observing
+        observers, token = self.node.observers, self.node.resources.make_id()
+        observing = self.node.resources.make_observing(watcher, partial(observers._acknowledge, token))
+        observers._threads[token] = observing
         observing.start(watcher.position)
         self.link.send(_wish(token, watcher, watcher.position))
 

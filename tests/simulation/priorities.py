@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.mailbox import Mailbox
-from ether_broker.priority_queue import HIGH, LOW, NORMAL
+from ether_broker.envelope.priority import HIGH, LOW, NORMAL
+from ether_broker.mailbox.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from ether_actors.agent.inbox import Inbox

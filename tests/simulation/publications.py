@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_actors.delegator.handle import Handle
 from ether_actors.supervisor.registry.registration import Condition
-from ether_actors.task.handle import Handle
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status

@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
-from ether_actors.task.handle import Handle
 from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.pool import Pool
 from ether_broker.envelope.response import Response

@@ -8,8 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.backoff import Backoff
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.retry import Retry
 from ether_broker.envelope.ids import to_bytes, to_text
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status

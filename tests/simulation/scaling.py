@@ -8,7 +8,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ether.node.agents.agent_scaling import ScaledAgents
-from ether_actors.agent.scale import Scale, ScalePolicy
+from ether.node.agents.scale_policy import ScalePolicy
+from ether_actors.agent.scale import Scale
 
 if TYPE_CHECKING:
     from ether_actors.execution.cell import Cell

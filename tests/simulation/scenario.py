@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from ether_actors.agent.scale import Scale
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = [

@@ -12,7 +12,7 @@ import zmq
 
 from ether_actors.supervisor.state import broker_state
 from ether_broker.envelope.payload import pack
-from ether_broker.transport.turns import Turns
+from ether_broker.transport.sessions.turns import Turns
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_header
 from tests.actors.peers import Bus
 from tests.actors.stored_journal import Disk as StoredDisk

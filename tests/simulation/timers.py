@@ -8,10 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
-from ether_actors.agent.schedule import cron, every
+from ether_actors.agent.declarations.capability import capability
+from ether_actors.agent.declarations.schedule import cron, every
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell, CellState
-from ether_actors.task.handle import Handle
 from ether_actors.task.task import Task
 from tests.simulation.workload import perform
 
@@ -101,11 +101,11 @@ class Timers:
             self._timers[cell.agent, name] = _Timer(cell.agent, life, began, turn, now)
         start(cell)
 
-    def delegate(  # noqa: PLR0917  as `Responder.delegate_as`
+    def delegate(  # noqa: PLR0917  as `NodeServices.delegate_as`
         self, life: Life, delegate: Callable[..., Handle], agent: Agent, capability: str, params: Any, to: str | None,
         options: Mapping[str, Any],
     ) -> Handle:  # fmt: skip
-        """See an agent delegate by itself; as `Responder.delegate_as`, which is `delegate`."""
+        """See an agent delegate by itself; as `NodeServices.delegate_as`, which is `delegate`."""
         handle = delegate(agent, capability, params, to, options)
         if options.get("retry") is None and handle.delegation.parent is not None:
             self._fail(f"what {agent.agent_name} does by itself is a part of {handle.delegation.parent}")
@@ -205,7 +205,7 @@ class Timers:
                 self._fail(f"what {agent.agent_name} makes later was to be made {late:.3f} s ago")
         for member in self._world.members:
             if member.life is not None:
-                member.life.node._agent_timers.lives.clear()
+                member.life.node._agent_schedules.lives.clear()
 
     def _fail(self, message: str) -> None:
         self._world.auditor.fail("timers", message)

@@ -14,7 +14,7 @@ from ether_broker.wire.frame import read_number
 if TYPE_CHECKING:
     from ether_actors.supervisor.supervisor import Supervisor
     from ether_broker.transport.channel import Channel
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.session import Session
     from tests.simulation.world import World
 
 __all__ = ["Waits"]

@@ -14,10 +14,11 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
+import ether.node.attached_observers
 import ether.node.connection.control_calls
-import ether.node.subscriptions
+import ether.node.monitors
 from ether_actors.agent.agent import free_names
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.wire.frame import Kind, read_header
 from tests.simulation.auditor import Auditor, Violation, has_work
 from tests.simulation.broker import Broker
@@ -60,7 +61,7 @@ _SETTLE: Final = 1.5
 """Seconds that the world has to stay at rest: longer than between two heartbeats."""
 _GONE: Final = 3.0
 """Seconds that a node takes to look at what scales, and an instance to leave."""
-_WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.subscriptions)
+_WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.attached_observers, ether.node.monitors)
 
 
 @dataclass(frozen=True, slots=True)

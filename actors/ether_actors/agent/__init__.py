@@ -1,5 +1,5 @@
 """Agents: the classes that users subclass, their capabilities and inboxes.
 
-May import: `backoff`, `task`, `threads`, the layer below.
+May import: `agent.declarations`, `delegator`, `number_check`, `task`, `threads`, the layer below.
 Used by: `execution`, `restarts`, the layer above.
 """

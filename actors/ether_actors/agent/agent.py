@@ -14,15 +14,16 @@ from pydantic import BaseModel, ValidationError
 
 from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
 from ether_actors.agent.agent_state import state_model
-from ether_actors.agent.capability import Handler, handlers_of
 from ether_actors.agent.composable import ComposableAgent
-from ether_actors.agent.event_handler import EventHandler, event_handlers_of
+from ether_actors.agent.declarations.capability import Handler, handlers_of
+from ether_actors.agent.declarations.event_handler import EventHandler, event_handlers_of
+from ether_actors.agent.declarations.schedule import Schedule, schedule_of
 from ether_actors.agent.inbox import Inbox
-from ether_actors.agent.schedule import Schedule, schedule_of
 from ether_actors.threads.pool import this_thread
-from ether_broker.envelope.manifest import Depth, Interface, Manifest, subscriptions_to
+from ether_broker.envelope.manifest import Depth, Interface, Manifest
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
+from ether_broker.envelope.subscription import subscriptions_to
 from ether_broker.errors import InvalidManifest, UsageError
 
 if TYPE_CHECKING:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 from uuid import UUID
 
-from ether_actors.agent.publishing import PUBLISH, Durability, publish_params
-from ether_actors.task.retry import check_retry
-from ether_actors.threads.pending_call import PendingCall
-from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.fields import check_keywords
-from ether_broker.errors import Closed, EtherError, UsageError
+from ether_actors.agent.delayed import Delayed
+from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.delegator.options import check_keywords
+from ether_actors.delegator.retry import check_retry
+from ether_broker.envelope.delegation import Delegation, Durability
+from ether_broker.errors import Closed, UsageError
 from ether_broker.name_hint import misses
 
 if TYPE_CHECKING:
-    from ether_actors.task.handle import Handle
-    from ether_actors.task.retry import DelegateOptions
+    from ether_actors.delegator.handle import Handle
+    from ether_actors.delegator.options import DelegateOptions
 
-__all__ = ["AgentBus", "AgentBusServices", "Delayed", "NamedAgent"]
-
-logger: logging.Logger = logging.getLogger("ether.timers")
+__all__ = ["AgentBus", "AgentBusServices", "NamedAgent"]
 
 _ELSEWHERE: Final = {
     "ask": "self.bus.delegate(…).result() waits for the outcome",
@@ -148,53 +145,3 @@ class AgentBus:
             return handle
 
         return Delayed(seconds, delegate, self._services.call_after)
-
-
-class Delayed:
-    """A delegation that is yet to be made, of `after`.
-
-    Example:
-        class Reminder(Agent):
-            def on_start(self) -> None:
-                self.later = self.bus.after(60.0, "text.count", {"text": "two words"})
-
-            @capability("reminder.stop")
-            def stop(self) -> bool:
-                self.later.cancel()
-                return self.later.handle is None
-
-        bus.start(Reminder)
-        assert bus.delegate("reminder.stop").result().data is True
-    """
-
-    __slots__ = ("_is_cancelled", "_pending", "handle")
-
-    def __init__(
-        self, seconds: float, delegate: Callable[[], Handle], call_after: Callable[[float, Callable[[], None]], None]
-    ) -> None:  # fmt: skip
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
-            raise UsageError(f"after({seconds!r:.40}, …): seconds, 0 or more.")
-        self.handle: Handle | None = None
-        """Of the delegation, once it is made."""
-        self._is_cancelled = False
-        self._pending = PendingCall(lambda: self._make(delegate))
-        call_after(float(seconds), self._pending)
-
-    def cancel(self) -> None:
-        """Do not make it; if it has been made, cancel it."""
-        self._is_cancelled = True
-        self._pending.cancel()
-        if self.handle is not None:
-            self.handle.cancel()
-
-    def _make(self, delegate: Callable[[], Handle]) -> None:
-        try:
-            self.handle = delegate()
-        except Closed as error:  # the end of the agent, or of its node
-            logger.info("a delegation of `after` is not made: %s", error)
-            return
-        except EtherError as error:  # what was well when `after` was called, such as a dict that was changed since
-            logger.warning("a delegation of `after` is not made: %s", error)
-            return
-        if self._is_cancelled:
-            self.handle.cancel()

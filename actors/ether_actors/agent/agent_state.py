@@ -12,15 +12,14 @@ from typing import Any, ClassVar, Final, Protocol
 import ormsgpack
 from pydantic import BaseModel, ValidationError
 
+from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, InvalidState
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
-__all__ = ["MOST_STATE", "StateKeeper", "state_model"]
+__all__ = ["StateKeeper", "state_model"]
 
-MOST_STATE: Final = 64 << 10
-"""Bytes of a packed state."""
 _NAME: Final = "state"
 _TYPES: Final = (
     "a state has None, bool, int of 64 bits, float, text, bytes, datetimes, UUIDs and enums, and lists, tuples, dicts and "

@@ -17,7 +17,7 @@ from ether_broker.envelope.status import Status
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from ether_actors.agent.capability import Handler
+    from ether_actors.agent.declarations.capability import Handler
     from ether_broker.envelope.delegation import Delegation
     from ether_broker.envelope.manifest import Manifest
     from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput

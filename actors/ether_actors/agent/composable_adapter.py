@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import WrongResult, capability
+from ether_actors.agent.declarations.capability import WrongResult, capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
 from ether_broker.envelope.response import ErrorInfo, Response

@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import Any, Final
 
-from ether_actors.agent.capability import WrongResult
+from ether_actors.agent.declarations.capability import WrongResult
 from ether_actors.task.amount import is_amount
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.work_item import Work

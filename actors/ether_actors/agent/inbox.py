@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ether_broker.envelope.priority import LOW, NORMAL
 from ether_broker.errors import Closed, MailboxFull
-from ether_broker.priority_queue import LOW, NORMAL, choose
+from ether_broker.mailbox.priority_queue import choose
 
 __all__ = ["Inbox"]
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
-from ether_broker.envelope.names import EVENT_PATTERN, GRAMMAR, is_event
+from ether_broker.envelope.names import GRAMMAR, TOPIC_PATTERN, is_topic
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 
-__all__ = ["PUBLISH", "Durability", "publish_params"]
+__all__ = ["PUBLISH", "publish_params"]
 
 PUBLISH: Final = "ether.publish"
 MOST_DATA: Final = 60 << 10
 """Bytes of the packed data of an event."""
-Durability = Literal["memory", "journal"]
 
 
 def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, Any]:
@@ -26,8 +25,8 @@ def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, An
         Unserialisable: the data is nothing that can be packed.
         PayloadTooLarge: it has more than 60 KiB.
     """
-    if not isinstance(topic, str) or not is_event(topic):
-        raise InvalidEnvelope(f"{topic!r:.80} is no topic of an event: {GRAMMAR[EVENT_PATTERN]}.")
+    if not isinstance(topic, str) or not is_topic(topic):
+        raise InvalidEnvelope(f"{topic!r:.80} is no topic of an event: {GRAMMAR[TOPIC_PATTERN]}.")
     packed = pack(data, where="the event's data", bounded=True)
     if len(packed) > MOST_DATA:
         raise PayloadTooLarge(len(packed), MOST_DATA)

@@ -1,18 +1,15 @@
-"""The scale of an agent: how many instances it has, by how much waits for them."""
+"""The scale of an agent: how many instances it may have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ether_actors.backoff import check_number
-from ether_broker.errors import InvalidSpec, UsageError
+from ether_actors.number_check import check_number
+from ether_broker.errors import InvalidSpec
 
-if TYPE_CHECKING:
-    from ether_actors.agent.agent import Agent
-
-__all__ = ["Scale", "ScalePolicy", "check_scalable"]
+__all__ = ["Scale"]
 
 _MOST: Final = 1_000
 
@@ -57,61 +54,3 @@ class Scale:
 
 def _is_positive(value: float) -> bool:
     return type(value) is int and value >= 1
-
-
-class ScalePolicy:
-    """The decision how many instances an agent should have. Sans-IO.
-
-    Args:
-        scale: its bounds.
-    """
-
-    def __init__(self, scale: Scale) -> None:
-        self._scale = scale
-        self._enough_since = inf
-        """Since when one instance fewer would have been enough."""
-
-    def interrupted(self) -> None:
-        """Note that nobody knows how much waited since the last decision: the cooldown begins anew."""
-        self._enough_since = inf
-
-    def decide(self, queue: int, instances: int, now: float) -> int:
-        """How many instances more there should be, or fewer if it is below 0.
-
-        Args:
-            queue: delegations that wait or run.
-            instances: that take work.
-            now: seconds, never less than in the last call.
-        """
-        scale = self._scale
-        wanted = min(scale.max, max(scale.min, -(-queue // scale.per)))
-        if wanted >= instances:
-            self._enough_since = inf
-            return wanted - instances
-        if instances > scale.max:
-            return scale.max - instances
-        self._enough_since = min(self._enough_since, now)
-        if now - self._enough_since < scale.cooldown:
-            return 0
-        self._enough_since = now
-        return -1
-
-
-def check_scalable(cls: type[Agent]) -> None:
-    """Check that any of several instances may do what an agent does.
-
-    Raises:
-        UsageError: it has a state, subscriptions or schedules, which each instance would have of its own.
-    """
-    found, fix = "", ""
-    if cls.state_model() is not None:
-        found = "has a state, and each instance would have one of its own"
-        fix = "keep it outside, or in an agent that does not scale and that the instances ask"
-    elif cls.event_handlers():
-        found = "subscribes to events, and each instance would be given all of them"
-        fix = "subscribe in an agent that does not scale and delegates to this one"
-    elif cls.schedules():
-        found = "has a schedule, and each instance would run it"
-        fix = "put it into an agent that does not scale and delegates to this one"
-    if found:
-        raise UsageError(f"{cls.__qualname__} cannot scale: it {found}. Leave `scale` out, or {fix}.")

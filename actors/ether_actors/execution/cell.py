@@ -22,9 +22,9 @@ from ether_actors.agent import local_message as pykka_message
 from ether_actors.agent.agent import Agent, call_hook
 from ether_actors.agent.agent_bus import AgentBusServices
 from ether_actors.agent.agent_state import StateKeeper
-from ether_actors.agent.capability import Handler, WrongResult
 from ether_actors.agent.composable_adapter import agent_of
-from ether_actors.agent.event_handler import EventHandler
+from ether_actors.agent.declarations.capability import Handler, WrongResult
+from ether_actors.agent.declarations.event_handler import EventHandler
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
@@ -37,11 +37,12 @@ from ether_broker.envelope.ids import NO_ID, to_bytes
 from ether_broker.envelope.manifest import ANY
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.priority import NOT_NORMAL, priority_of
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, EtherError, InvalidState
 from ether_broker.wire.codec import plain_params
-from ether_broker.wire.frame import Flag, Header, priority_of
+from ether_broker.wire.frame import Header
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ __all__ = ["BrokerOffset", "Cell", "CellServices"]
 logger = logging.getLogger("ether.agent")
 
 _ANY: Final = ANY.encode()
-_PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 TURN: Final = 32
 """Messages that an agent handles before it lets others have the thread."""
 _RETRY_AFTER: Final = 1.0
@@ -91,8 +91,8 @@ class CellServices(TaskServices, AgentBusServices, Protocol):
             EtherError: the bus does not tell.
         """
 
-    def start_timers(self, cell: Cell) -> None:
-        """Begin the timers of a cell's agent."""
+    def start_schedules(self, cell: Cell) -> None:
+        """Begin the schedules of a cell's agent."""
 
     def wait(self, event: Waitable, timeout: float | None) -> bool:
         """Wait for an event; False when `timeout` seconds were not enough."""
@@ -186,7 +186,7 @@ class Cell:
         self.state = CellState.RUNNING
         self.inbox.start(partial(self._dispatcher.submit, self._turn))
         if type(self.agent).schedules():  # type: ignore[union-attr]  # it has been booted
-            self._services.start_timers(self)
+            self._services.start_schedules(self)
 
     def crash(self) -> bool:
         """Stop the turns and keep the inbox; False if it was down already. Any thread may call it."""
@@ -280,7 +280,7 @@ class Cell:
         work = Work(header, envelope)
         self.works[header.request_id] = work
         try:
-            if header.flags & _PRIORITY:
+            if header.flags & NOT_NORMAL:
                 self.inbox.put(work, priority_of(header.flags))
             else:
                 self.inbox.put(work)

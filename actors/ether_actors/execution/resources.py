@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from queue import SimpleQueue
 from typing import ClassVar, TypeVar
 
+from ether_actors.delegator.handle import Handle
 from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
-from ether_actors.task.handle import Handle
 from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.loop_queue import LoopQueue

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import Any, NoReturn
 
-from ether_actors.backoff import Backoff, check_number
+from ether_actors.backoff import Backoff
+from ether_actors.number_check import check_number
 from ether_broker.errors import InvalidSpec
 from ether_broker.name_hint import nearest
 

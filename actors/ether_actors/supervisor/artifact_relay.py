@@ -18,8 +18,8 @@ from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactUnavailable, EtherError, InvalidEnvelope, TooMuch
-from ether_broker.transport.cost import REFUSAL
-from ether_broker.transport.session import Fetch, Session
+from ether_broker.transport.sessions.cost import REFUSAL
+from ether_broker.transport.sessions.session import Fetch, Session
 from ether_broker.wire.chunk import MOST_CHUNK, MOST_FETCH, MOST_OPEN
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 

@@ -33,12 +33,13 @@ from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.manifest import ANY
 from ether_broker.envelope.names import BUS_PREFIX
+from ether_broker.envelope.priority import NOT_NORMAL
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
-from ether_broker.mailbox import Offer
-from ether_broker.transport.cost import LOOK_UP
-from ether_broker.transport.session import Session
+from ether_broker.mailbox.mailbox import Offer
+from ether_broker.transport.sessions.cost import LOOK_UP
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of, read_header, rehead
 
 __all__ = ["MAX_CHAIN", "DelegationPolicy"]
@@ -59,7 +60,7 @@ _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
 _ROUTED: Final = int(Flag.ROUTED)
-_DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH | Flag.HIGH | Flag.LOW)
+_DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH) | NOT_NORMAL
 """What a delegator may set; the others only the broker says."""
 
 

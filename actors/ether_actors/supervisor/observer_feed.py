@@ -16,7 +16,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.errors import JournalCorrupt, JournalUnavailable
 from ether_broker.observer_cursor import ObserverCursor
 from ether_broker.tap import Batch
-from ether_broker.transport.cost import (
+from ether_broker.transport.sessions.cost import (
     JOURNAL_READ,
     MATCH,
     MATCHES_SHIFT,
@@ -25,14 +25,14 @@ from ether_broker.transport.cost import (
     PER_8_KIB,
     TAP_BATCH,
 )
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import topic_of
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import topic_of
 from ether_broker.wire.frame import BATCH, Header, Kind, pack_envelope
 
 __all__ = ["ObserverFeed"]
 
 _POINTS_PER_STEP: Final = 128
-"""Points of one step, and what the last batch is above them; see `ether_broker.transport.cost`."""
+"""Points of one step, and what the last batch is above them; see `ether_broker.transport.sessions.cost`."""
 _RETRY: Final = 0.5
 """Seconds until the journal is read again that could not be."""
 

@@ -25,7 +25,7 @@ from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
 __all__ = ["read_history", "recover"]

@@ -54,14 +54,14 @@ from ether_broker.errors import (
 )
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.tap import KEPT, KEPT_BYTES, Tap
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address, Addressing, two_connections
-from ether_broker.transport.cost import DEAREST, HOLDERS_SHIFT, reading
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable
-from ether_broker.transport.turns import InputQueue
+from ether_broker.transport.sessions.cost import DEAREST, HOLDERS_SHIFT, reading
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable
+from ether_broker.transport.sessions.turns import InputQueue
 from ether_broker.wire.frame import Header, Kind, Message, read_header
 
 if TYPE_CHECKING:

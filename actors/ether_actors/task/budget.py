@@ -11,7 +11,7 @@ from ether_broker.envelope.delegation import Budget
 from ether_broker.errors import BudgetExceeded, UsageError
 
 if TYPE_CHECKING:
-    from ether_actors.task.handle import Handle
+    from ether_actors.delegator.handle import Handle
     from ether_broker.envelope.response import Response
 
 __all__ = ["BudgetAccount"]

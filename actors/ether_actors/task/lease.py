@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.response import Response
 from ether_broker.errors import Closed, LeaseDeadlock, LeaseHeld, LeaseLost, TooManyLeases, UsageError

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from ether_broker.envelope.artifact import Artifact, open_regular
+from ether_broker.artifacts.sealing import open_regular
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import OutputContract
 from ether_broker.envelope.response import Response
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
+from ether_actors.delegator.mapped import WINDOW, Mapped
+from ether_actors.delegator.options import DelegateOptions, check_each, check_keywords
+from ether_actors.delegator.retry import Retry, check_retry
 from ether_actors.task.amount import is_amount
 from ether_actors.task.budget import BudgetAccount
 from ether_actors.task.lease import Lease, resource_of
-from ether_actors.task.mapped import WINDOW, Mapped, check_each
 from ether_actors.task.permissions import narrowed
-from ether_actors.task.retry import DelegateOptions, Retry, check_retry
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation
-from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
@@ -27,7 +27,7 @@ from ether_broker.wire.codec import read_delegation
 from ether_broker.wire.frame import Header
 
 if TYPE_CHECKING:
-    from ether_actors.task.handle import Handle
+    from ether_actors.delegator.handle import Handle
     from ether_broker.envelope.fields import DelegationFields, ResponseFields
 
 __all__ = ["NOT_YOURS", "RUNNING", "Task", "TaskServices", "running_task"]

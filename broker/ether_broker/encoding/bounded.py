@@ -14,6 +14,7 @@ __all__ = [
     "EVENT_CONTAINERS",
     "MANIFEST",
     "MOST_CONTAINERS",
+    "MOST_STATE",
     "OURS",
     "QUESTION",
     "STATE",
@@ -42,7 +43,9 @@ CONTROL: Final = Bounds(1 << 20, 1 << 17, 8)
 """A control envelope: a HEARTBEAT says a map of three numbers for each of some 20,000 agents."""
 MANIFEST: Final = Bounds(256 << 10, 1 << 16, 64)
 """A REGISTER: the schemas of an agent's capabilities."""
-STATE: Final = Bounds(1 << 17, 32, 4)
+MOST_STATE: Final = 64 << 10
+"""Bytes of the packed state of one agent."""
+STATE: Final = Bounds(2 * MOST_STATE, 32, 4)
 """A STATE: what is saved of an agent, whose data is bytes."""
 QUESTION: Final = Bounds(64 << 10, 1 << 12, 32)
 """A delegation to the bus itself, and its params."""

@@ -1,6 +1,6 @@
 """The envelopes: delegation, response, manifest and artifact, with their names, ids, versions and payloads.
 
-May import: `encoding`, `errors`, `name_hint`.
-Used by: `discovery`, `envelope.views`, `journal`, `journal.memory`, `journal.sqlite`, `transport`, `transport.zeromq`,
-`wire`, the layers above.
+May import: `artifacts`, `encoding`, `errors`, `name_hint`.
+Used by: `discovery`, `envelope.views`, `journal`, `journal.memory`, `journal.sqlite`, `mailbox`, `transport`,
+`transport.sessions`, `transport.zeromq`, `wire`, the layers above.
 """

@@ -7,31 +7,26 @@ artifact.open ─┬─► the file on this machine, if it is what was sealed
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import stat
 import sys
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Protocol, Self
+from typing import Annotated, BinaryIO, Final, Self
 
 from pydantic import Field
 
+from ether_broker.artifacts.fetching import fetch
+from ether_broker.artifacts.sealing import ReadFailed, digest_of, open_regular, seal
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 
-__all__ = ["FETCHERS", "Artifact", "ArtifactSource", "FetchEnded", "Fetcher", "NodeAbsent", "open_regular", "seal"]
+__all__ = ["Artifact", "ArtifactSource"]
 
-_CHUNK: Final = 1 << 20
 MOST_FETCHED: Final = 4 << 30
 """Bytes of an artifact that are fetched from another machine, unless more are asked for (4 GiB)."""
 PATIENCE: Final = 30.0
 """Seconds that may pass without a byte while an artifact is fetched."""
-_PAUSE: Final = 0.2
-"""Seconds between two questions for a node that is not on the bus."""
-_ABSENCE: Final = 10.0
-"""Seconds in which such a node may come back."""
 _IN_LOOP: Final = (
     "This thread runs an event loop, which would stand still while the file is read or fetched: "
     "`await asyncio.to_thread(artifact.open)` does it in another."
@@ -52,41 +47,6 @@ class ArtifactSource(Model):
     """What tells the file from one that has its path later: device, inode, size and time of the last change."""
     key: Annotated[str, Field(repr=False)]
     """Of path, digest, size and `file`, in hex: whoever has it may read the file."""
-
-
-class Fetcher(Protocol):
-    """The interface of a node of this process, which can ask others for the bytes of artifacts."""
-
-    def check_may_wait(self) -> None:
-        """Raise UsageError if the calling thread must not wait."""
-
-    def fetch(self, artifact: Artifact, write: Callable[[bytes], object], patience: float) -> None:
-        """Give all bytes of an artifact to `write`, in order; nobody has compared them with its digest.
-
-        Raises:
-            ArtifactMismatch: its node has another file by now.
-            ArtifactUnavailable: its node does not give them, or nothing came for `patience` seconds.
-            NodeAbsent: its node is not on this bus, or not now; nothing was written.
-        """
-
-    def pause(self, seconds: float) -> None:
-        """Let some time pass in a thread that may wait."""
-
-
-class NodeAbsent(ArtifactUnavailable):
-    """The node that has the artifact is on no bus that can be asked."""
-
-    code = ArtifactUnavailable.code
-
-
-class FetchEnded(ArtifactUnavailable):
-    """The delegation whose handler asks has ended: no other bus is asked either."""
-
-    code = ArtifactUnavailable.code
-
-
-FETCHERS: Final[dict[Fetcher, None]] = {}
-"""The open nodes of this process."""
 
 
 class Artifact(Model):
@@ -249,75 +209,7 @@ class Artifact(Model):
         self, write: Callable[[bytes], object], reset: Callable[[], object], here: ArtifactMismatch, max_bytes: int,
         patience: float,
     ) -> None:  # fmt: skip
-        """Write the bytes that its node has, by the node of this process that is on its bus and may come back to that.
-
-        Args:
-            write: gets them in order; they are those that were sealed only when this returns.
-            reset: forgets what was written.
-            here: why the file of this machine is not taken, which is raised where nobody offers another.
-            max_bytes: as `open`.
-            patience: as `open`.
-        """
-        if self.source is None:
-            raise here
-        if self.size is None or self.size > max_bytes:
-            size = "no size" if self.size is None else f"{self.size:,} bytes"
-            raise ArtifactUnavailable(
-                f"{self.path} has {size}, and max_bytes={max_bytes:,} is the most that is fetched."
-            )
-        for fetcher in list(FETCHERS):
-            fetcher.check_may_wait()
-        is_here = here.found_size is not None  # another file that has its path
-        tries = 1 if is_here else 1 + int(min(patience, _ABSENCE) / _PAUSE)
-        failure = self._fetch_by_any(write, reset, patience, here, tries)
-        if is_here and isinstance(failure, ArtifactMismatch | NodeAbsent):
-            raise here from failure
-        if isinstance(failure, NodeAbsent):
-            raise ArtifactUnavailable(str(failure))
-        if failure is not None:
-            raise failure
-
-    def _fetch_by_any(
-        self, write: Callable[[bytes], object], reset: Callable[[], object], patience: float, here: ArtifactMismatch,
-        tries: int,
-    ) -> ArtifactMismatch | ArtifactUnavailable | None:  # fmt: skip
-        """Ask each bus that this process is on, again while its node is on none; returns why none gave it."""
-        while True:
-            failure: ArtifactMismatch | ArtifactUnavailable | None = None
-            for fetcher in list(FETCHERS):
-                found = self._fetch_by(fetcher, write, patience)
-                if found is None:
-                    return None
-                reset()
-                if isinstance(found, FetchEnded):
-                    return found
-                if failure is None or isinstance(failure, NodeAbsent):  # a node of its name may be on another bus too
-                    failure = found
-            if failure is None:
-                return NodeAbsent(f"{here} No Runtime is open in this process that could fetch it.")
-            tries -= 1
-            if not tries or not isinstance(failure, NodeAbsent):
-                return failure
-            fetcher.pause(_PAUSE)
-
-    def _fetch_by(
-        self, fetcher: Fetcher, write: Callable[[bytes], object], patience: float
-    ) -> ArtifactMismatch | ArtifactUnavailable | None:  # fmt: skip
-        """Write what one bus has; returns why that is not what was sealed."""
-        digest, size = hashlib.sha256(), 0
-
-        def take(data: bytes) -> None:
-            nonlocal size
-            size += len(data)
-            digest.update(data)
-            write(data)
-
-        try:
-            fetcher.fetch(self, take, patience)
-            self._compare(digest.hexdigest(), size)
-        except (ArtifactMismatch, ArtifactUnavailable) as error:
-            return error
-        return None
+        fetch(self, write, reset, compare=self._compare, here=here, max_bytes=max_bytes, patience=patience)
 
     def _open_here(self, root: str | os.PathLike[str]) -> BufferedReader:
         if self.source is not None:
@@ -345,8 +237,8 @@ class Artifact(Model):
         if self.size is not None and found != self.size:
             raise self._mismatch(None, found)
         try:
-            digest, size = _digest(file, max_bytes if self.size is None else self.size, write)
-        except _Unreadable as error:
+            digest, size = digest_of(file, max_bytes if self.size is None else self.size, write)
+        except ReadFailed as error:
             raise self._unreadable(error) from error
         self._compare(digest, size)
 
@@ -359,68 +251,6 @@ class Artifact(Model):
         sealed = "" if self.size is None else f"{self.size:,} "
         msg = f"{self.path} is not what was sealed: {sealed}bytes with the SHA-256 {self.sha256}."
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
-
-
-def seal(path: str | os.PathLike[str], is_wanted: Callable[[], bool] = lambda: True) -> tuple[str, os.stat_result]:
-    """The SHA-256 of a file as it is now, in hex, and which file that is.
-
-    Args:
-        path: of the file.
-        is_wanted: asked for each MiB.
-
-    Raises:
-        OSError: it cannot be read, is no regular file, was written meanwhile, or is wanted no more.
-    """
-
-    def check(_data: bytes) -> None:
-        if not is_wanted():
-            raise OSError(f"{os.fspath(path)} is wanted no more")
-
-    with open_regular(Path(path)) as file:
-        before = os.fstat(file.fileno())
-        digest, size = _digest(file, before.st_size, check)
-        after = os.fstat(file.fileno())
-    if size != before.st_size or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise OSError(f"{os.fspath(path)} was written while it was sealed, or has not the size that the system says")
-    return digest, after
-
-
-class _Unreadable(OSError):
-    """The error of the file that is read, not of the one that is written."""
-
-
-def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading, without waiting for the other end of a pipe.
-
-    Raises:
-        OSError: it cannot be opened, or is no regular file.
-    """
-    file = open(path, "rb", opener=_no_wait)  # noqa: SIM115  Path.open takes no opener; the caller closes it
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(f"{path} is no regular file")
-    return file
-
-
-def _no_wait(path: str, flags: int) -> int:
-    """Open without waiting for the other end of a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _digest(file: BufferedReader, most: int, also: Callable[[bytes], object] = bool) -> tuple[str, int]:
-    """The digest and the size of a file, which is read no further than a byte beyond `most`."""
-    digest, size = hashlib.sha256(), 0
-    while True:
-        try:
-            chunk = file.read(min(_CHUNK, most + 1 - size))
-        except OSError as error:
-            raise _Unreadable(*error.args) from error
-        if not chunk:
-            break
-        digest.update(chunk)
-        size += len(chunk)
-        also(chunk)
-    return digest.hexdigest(), size
 
 
 def _close(file: BinaryIO) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum, unique
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
@@ -12,9 +12,12 @@ from pydantic.config import JsonDict
 from ether_broker.encoding.frozen import FrozenDict
 from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, RequestId, SchemaVersion
 from ether_broker.envelope.payload import EMPTY, Payload
+from ether_broker.envelope.priority import Priority
 from ether_broker.envelope.version import SCHEMA_VERSION
 
-__all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "Budget", "Criticality", "Delegation", "OutputContract"]
+__all__ = ["DEFAULT_TIMEOUT", "LONGEST_TIMEOUT", "Budget", "Criticality", "Delegation", "Durability", "OutputContract"]
+
+Durability: TypeAlias = Literal["memory", "journal"]
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds that a delegation has when the delegator says nothing (spec 3, "Per-Agent Timeout")."""
@@ -161,10 +164,10 @@ class Delegation(Model):
     conversation: str | None = None
     traceparent: str | None = None
     """W3C trace context."""
-    durability: Literal["memory", "journal"] | None = None
+    durability: Durability | None = None
     """`memory` waits for no journal: it is faster and may be lost with the broker. None is as the bus has it; what the bus
     does not have cannot be asked of it."""
-    priority: Literal["low", "normal", "high"] = "normal"
+    priority: Priority = "normal"
     """Which of the delegations that wait for one agent go first; see `PriorityQueue`. A sub-delegation has its parent's unless
     it says another."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1

@@ -11,11 +11,12 @@ from pydantic import FailFast, Field, model_validator
 
 from ether_broker.encoding.frozen import FrozenDict
 from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
-from ether_broker.envelope.names import MAX_EVENT, SUBSCRIPTION_PATTERN
+from ether_broker.envelope.names import prefixes
+from ether_broker.envelope.subscription import Subscription, subscriptions_to
 from ether_broker.envelope.version import SCHEMA_VERSION, is_semantic
 from ether_broker.errors import InvalidManifest, UsageError
 
-__all__ = ["ANY", "SCHEMAS", "Capability", "Depth", "Interface", "Manifest", "Subscription", "subscriptions_to"]
+__all__ = ["ANY", "SCHEMAS", "Capability", "Depth", "Interface", "Manifest"]
 
 MOST_CAPABILITIES: Final = 512
 """Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
@@ -69,23 +70,6 @@ class Capability(Model):
     params_schema: FrozenMap = FrozenDict()
     """JSON Schema of the parameters; a delegation that does not fit is REJECTED_CONTEXT before any handler runs."""
     result_schema: FrozenMap = FrozenDict()
-
-
-class Subscription(Model):
-    """The declaration of the events that an agent is given; a part of its manifest.
-
-    Example:
-        orders = Subscription(topic="orders.*")
-        manifest = Manifest(agent="clerk", subscriptions=(orders, Subscription(topic="orders.late")))
-        assert manifest.subscription("orders.late").topic == "orders.late"
-        assert manifest.subscription("orders.new") == orders
-    """
-
-    topic: Annotated[str, Field(pattern=SUBSCRIPTION_PATTERN, max_length=MAX_EVENT)]
-    """A topic; `orders.*` for all topics below `orders`; or `*` for all."""
-    idempotent: bool = False
-    """Whether handling an event twice does no harm; then it is redelivered when its node dies (G3)."""
-    description: str = ""
 
 
 class Manifest(Model):
@@ -146,7 +130,7 @@ class Manifest(Model):
         if twice := sorted(topic for topic, count in Counter(topics).items() if count > 1):
             raise ValueError(f"{self.agent} subscribes to {', '.join(twice)} twice")
         exclusions = set(self.exclusions)
-        excluded = [name for name in names if not exclusions.isdisjoint(_begins(name))]
+        excluded = [name for name in names if not exclusions.isdisjoint(prefixes(name))]
         if excluded:
             raise ValueError(f"{self.agent} both declares and excludes {', '.join(excluded)}")
         return self
@@ -196,18 +180,7 @@ class Manifest(Model):
 
     def excludes(self, name: str) -> bool:
         """Whether an exclusion names it or a prefix of it."""
-        return bool(self.exclusions) and not set(_begins(name)).isdisjoint(self.exclusions)
-
-
-def _begins(name: str) -> list[str]:
-    """A name and the prefixes of it that end at a dot."""
-    words = name.split(".")
-    return [".".join(words[:count]) for count in range(1, len(words) + 1)]
-
-
-def subscriptions_to(topic: str) -> list[str]:
-    """What can be subscribed to for a topic: itself, then `.*` after more and more of it left out, then `*`."""
-    return [topic, *(f"{begin}.*" for begin in reversed(_begins(topic)[:-1])), ANY]
+        return bool(self.exclusions) and not set(prefixes(name)).isdisjoint(self.exclusions)
 
 
 def _without_schemas(capability: Any) -> Any:

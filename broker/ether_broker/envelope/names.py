@@ -15,40 +15,41 @@ from ether_broker.errors import InvalidEnvelope
 __all__ = [
     "BUS_PREFIX",
     "CAPABILITY_PATTERN",
-    "EVENT_PATTERN",
     "EVENT_PREFIX",
     "GRAMMAR",
-    "MAX_EVENT",
     "MAX_NAME",
     "MAX_RESOURCE",
+    "MAX_TOPIC",
     "NAME_PATTERN",
+    "PREFIX_PATTERN",
     "SUBSCRIPTION_PATTERN",
     "SUPERVISOR",
     "TOPIC_PATTERN",
     "check_names",
     "is_capability",
-    "is_event",
     "is_name",
+    "is_prefix",
     "is_resource",
     "is_topic",
+    "prefixes",
 ]
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:@/-]*$"
 """Of an agent, a node, a cluster."""
 CAPABILITY_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,15}|\*)$"
 """Of up to 16 words: whoever declares it can be asked for it by what it begins with, and by what it ends with."""
-EVENT_PATTERN: Final = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,13}$"
+TOPIC_PATTERN: Final = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,13}$"
 """Of the topic of an event that an agent publishes: its name as a capability has two words more (`EVENT_PREFIX`)."""
 SUBSCRIPTION_PATTERN: Final = r"^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,12}(\.\*|\.[A-Za-z0-9_-]+)?|\*)$"
 """Of what an agent subscribes to: a topic; a topic and `.*`, for all below it; or `*`, for all."""
 GRAMMAR: Final = {
     NAME_PATTERN: "up to 200 letters, digits and _ . : @ / -, of which the first is a letter, a digit or _",
     CAPABILITY_PATTERN: "up to 200 letters, digits and _ -, in up to 16 words with dots between them",
-    EVENT_PATTERN: "up to 180 letters, digits and _ -, in up to 14 words with dots between them",
+    TOPIC_PATTERN: "up to 180 letters, digits and _ -, in up to 14 words with dots between them",
     SUBSCRIPTION_PATTERN: "a topic, of up to 180 letters, digits and _ - in up to 14 words; one that ends in .*; or *",
 }
 """The same in words."""
-TOPIC_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
+PREFIX_PATTERN: Final = r"^([A-Za-z0-9_.-]*|\*)$"
 """Of what an observer asks for: the begin of a capability, and so also nothing at all."""
 SUPERVISOR: Final = "ether"
 """The agent name of the supervisor; its capabilities begin with `ether.`."""
@@ -57,7 +58,7 @@ BUS_PREFIX: Final = b"ether."
 EVENT_PREFIX: Final = b"ether.event."
 """What stands before its topic in the capability by which an event is delivered; only the bus delegates it."""
 MAX_NAME: Final = 200
-MAX_EVENT: Final = 180
+MAX_TOPIC: Final = 180
 """Characters of an event's topic."""
 MAX_RESOURCE: Final = 4_096
 """Bytes of a resource's name: Linux's longest path."""
@@ -66,8 +67,8 @@ _KNOWN: Final = 8_192
 """Headers whose names are remembered to be good, as each envelope of the same two about the same has them."""
 _matches_name: Final = re.compile(NAME_PATTERN.encode()).fullmatch
 _matches_capability: Final = re.compile(CAPABILITY_PATTERN.encode()).fullmatch
-_matches_event: Final = re.compile(EVENT_PATTERN).fullmatch
 _matches_topic: Final = re.compile(TOPIC_PATTERN).fullmatch
+_matches_prefix: Final = re.compile(PREFIX_PATTERN).fullmatch
 
 
 def is_name(name: bytes) -> bool:
@@ -80,14 +81,14 @@ def is_capability(name: bytes) -> bool:
     return len(name) <= MAX_NAME and _matches_capability(name) is not None
 
 
-def is_event(topic: str) -> bool:
-    """Whether an event can have the topic."""
-    return len(topic) <= MAX_EVENT and _matches_event(topic) is not None
-
-
 def is_topic(topic: str) -> bool:
-    """Whether an observer can ask for it."""
-    return len(topic) <= MAX_NAME and _matches_topic(topic) is not None
+    """Whether an event can have the topic."""
+    return len(topic) <= MAX_TOPIC and _matches_topic(topic) is not None
+
+
+def is_prefix(prefix: str) -> bool:
+    """Whether an observer can ask for what begins with it."""
+    return len(prefix) <= MAX_NAME and _matches_prefix(prefix) is not None
 
 
 def is_resource(name: str) -> bool:
@@ -110,3 +111,9 @@ def check_names(source: bytes, target: bytes, capability: bytes) -> None:
         wrong = target if not source or is_name(source) else source
         what, grammar = "name of an agent", GRAMMAR[NAME_PATTERN]
     raise InvalidEnvelope(f"{wrong.decode(errors='replace')!r} is no {what}: {grammar}.")
+
+
+def prefixes(name: str) -> list[str]:
+    """A name and the prefixes of it that end at a dot."""
+    words = name.split(".")
+    return [".".join(words[:count]) for count in range(1, len(words) + 1)]

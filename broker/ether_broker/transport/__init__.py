@@ -1,5 +1,5 @@
-"""Transport: the session table, channels and endpoints, and how much each peer may send and hold. Sans-IO.
+"""Transport: the channels, links and endpoints between a broker and its nodes, and the interface of a server. Sans-IO.
 
-May import: `encoding`, `envelope`, `errors`, `observer_cursor`, `security`, `sorted_keys`, `text`, `timing`, `wire`.
-Used by: `discovery`, `transport.in_process`, `transport.memory`, `transport.zeromq`, the layers above.
+May import: `encoding`, `envelope`, `errors`, `security`, `text`, `timing`, `transport.sessions`, `wire`.
+Used by: `discovery`, `transport.in_process`, `transport.memory`, `transport.sessions`, `transport.zeromq`, the layers above.
 """

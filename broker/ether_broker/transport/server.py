@@ -12,7 +12,7 @@ from ether_broker.security.identity import Identity
 from ether_broker.transport.address import Address, Addressing
 from ether_broker.transport.direct_link import DirectLink
 from ether_broker.transport.refusal_log import RefusalLog
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.transport.step_lock import StepLock
 from ether_broker.wire.frame import Message
 

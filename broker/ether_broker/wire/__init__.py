@@ -2,5 +2,5 @@
 
 May import: `encoding`, `envelope`, `envelope.views`, `errors`.
 Used by: `journal`, `journal.memory`, `journal.sqlite`, `tap`, `transport`, `transport.in_process`, `transport.memory`,
-`transport.zeromq`, the layers above.
+`transport.sessions`, `transport.zeromq`, the layers above.
 """

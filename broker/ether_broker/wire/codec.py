@@ -15,11 +15,12 @@ from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID, to_text
 from ether_broker.envelope.model import Model
 from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
+from ether_broker.envelope.priority import BITS, NOT_NORMAL, WORDS, priority_of
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
-from ether_broker.wire.frame import HEADER, Flag, Header, Kind, folded_of, pack_envelope, priority_of
+from ether_broker.wire.frame import HEADER, Flag, Header, Kind, folded_of, pack_envelope
 
 try:
     import ormsgpack
@@ -74,11 +75,6 @@ _KEYS: Final = ormsgpack.OPT_NON_STR_KEYS
 _pack_header: Final = HEADER.pack
 _NOTHING: Final = EMPTY.packed
 _M = TypeVar("_M", bound=Model)
-
-
-_PRIORITIES: Final = {"low": int(Flag.LOW), "normal": 0, "high": int(Flag.HIGH)}
-_NOT_NORMAL: Final = int(Flag.LOW | Flag.HIGH)
-_CLASSES: Final = ("high", "normal", "low")
 
 
 def id_bytes(request_id: str, field: str = "request_id") -> bytes:
@@ -160,7 +156,7 @@ def pack_delegation(delegation: Delegation, *, deadline: float = 0.0, limit: int
         flags=(
             (_VOLATILE if delegation.durability == "memory" else 0)
             | (_FALLTHROUGH if delegation.fallback else 0)
-            | _PRIORITIES[delegation.priority]
+            | BITS[delegation.priority]
         ),
         deadline=deadline,
         parent=id_bytes(delegation.parent, "parent") if delegation.parent else NO_ID,
@@ -337,8 +333,8 @@ def read_delegation(header: Header, envelope: bytes) -> Delegation:
         fields["parent"] = to_text(header.parent)
     if header.flags & _VOLATILE:
         fields["durability"] = "memory"
-    if header.flags & _NOT_NORMAL:
-        fields["priority"] = _CLASSES[priority_of(header.flags)]
+    if header.flags & NOT_NORMAL:
+        fields["priority"] = WORDS[priority_of(header.flags)]
     if header.flags & _FALLTHROUGH:
         fields["fallback"] = True
     return _made(Delegation, fields, header, is_plain=is_plain)

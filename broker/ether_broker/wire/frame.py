@@ -21,6 +21,7 @@ from enum import IntEnum, IntFlag, unique
 from typing import Final, NamedTuple, TypeAlias
 
 from ether_broker.envelope.ids import NO_ID
+from ether_broker.envelope.priority import BITS
 from ether_broker.envelope.status import BY_WORD, Status
 from ether_broker.envelope.version import PROTOCOL_MAJOR, PROTOCOL_MINOR
 from ether_broker.errors import IncompatibleVersion, MalformedFrame, PayloadTooLarge
@@ -48,7 +49,6 @@ __all__ = [
     "name_of",
     "pack_envelope",
     "pack_lengths",
-    "priority_of",
     "read_envelopes",
     "read_frame",
     "read_header",
@@ -147,9 +147,9 @@ class Flag(IntFlag):
     """Of a terminal RESPONSE: its delegation was not accepted, and so its request id is not taken for anybody else."""
     STATE = 256
     """Of a RESPONSE on its way to the broker: the specialist's state stands in front of its body."""
-    HIGH = 512
+    HIGH = BITS["high"]
     """Of a DELEGATION: it goes before others of its agent, as `priority_of` says."""
-    LOW = 1024
+    LOW = BITS["low"]
     """Of a DELEGATION: it goes behind others; with both it is as with neither."""
 
 
@@ -178,8 +178,6 @@ class Header(NamedTuple):
     """Where the body begins."""
 
 
-_PRIORITY_SHIFT: Final = 9
-_PRIORITIES: Final = (1, 0, 2, 1)
 _new: Final = tuple.__new__  # a third of the time of Header(…), which packs its arguments twice
 _unpack: Final = HEADER.unpack_from
 _MOST_FOLDED: Final = 1 << 53
@@ -269,11 +267,6 @@ def rehead(
 def folded_of(header: Header) -> int:
     """How many older responses were folded into a PROGRESS; its header has it in the place of the deadline."""
     return int(header.deadline) if 0 < header.deadline < _MOST_FOLDED else 0
-
-
-def priority_of(flags: int) -> int:
-    """The class of a delegation in its agent's queues, by its flags: 0 goes before 1, the usual one, and 1 before 2."""
-    return _PRIORITIES[flags >> _PRIORITY_SHIFT & 3]
 
 
 def name_of(field: bytes) -> str:

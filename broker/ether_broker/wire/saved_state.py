@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from ether_broker.encoding.bounded import Bounds, read
+from ether_broker.encoding.bounded import MOST_STATE, Bounds, read
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.wire.frame import Flag, read_header, rehead
@@ -14,7 +14,7 @@ __all__ = ["BroughtState", "SavedState", "join_state", "split_state"]
 _LENGTH: Final = 4
 """Bytes of the length that stands before the state."""
 _STATE: Final = int(Flag.STATE)
-_BOUNDS: Final = Bounds(1 << 17, 16, 2)
+_BOUNDS: Final = Bounds(2 * MOST_STATE, 16, 2)
 _MOST: Final = 1 << 53
 _INSTANCE: Final = 16
 

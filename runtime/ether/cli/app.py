@@ -33,8 +33,8 @@ _PASS: Final = (typer.Exit, typer.Abort, KeyboardInterrupt)
 _MARKUP: Final = "markdown"
 _COMMANDS: Final = {
     "up": "ether.cli.bus.up:up",
-    "reload": "ether.cli.bus.up:reload",
-    "node": "ether.cli.bus.up:node",
+    "reload": "ether.cli.bus.reload:reload",
+    "node": "ether.cli.bus.node:node",
     "review": "ether.cli.tools.review:review",
     "exec": "ether.cli.bus.delegate:execute",
     "delegate": "ether.cli.bus.delegate:delegate",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ether.cluster.cluster import GAVE_UP, Cluster, up
     from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec
     from ether.cluster.metrics_endpoint import MetricsSpec
-    from ether.cluster.reloading.reload_plan import ReloadReport
+    from ether.cluster.reloading.reload_report import ReloadReport
 
 __all__ = [
     "GAVE_UP",
@@ -34,7 +34,7 @@ _MODULES = {
     **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
     **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec", "ObserverSpec"), "ether.cluster.cluster_spec"),
     "MetricsSpec": "ether.cluster.metrics_endpoint",
-    "ReloadReport": "ether.cluster.reloading.reload_plan",
+    "ReloadReport": "ether.cluster.reloading.reload_report",
 }
 
 

@@ -24,7 +24,7 @@ from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.text_io.terminal import log_to_stderr
 from ether_broker.errors import EtherError, JournalUnavailable
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.timing import Timing
 

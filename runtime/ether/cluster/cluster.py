@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
+from ether.cluster.reloading.hosted_node import HostedNode, place
 from ether.cluster.reloading.reload import Reload
-from ether.cluster.reloading.reload_plan import HostedNode, ReloadReport, changed_fields, check_reload, place
+from ether.cluster.reloading.reload_report import ReloadReport
 from ether.cluster.reloading.reload_requests import ReloadRequests
+from ether.cluster.reloading.spec_changes import changed_fields, check_reload
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting

@@ -24,7 +24,7 @@ from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, Supervisor
 from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_starts, start_in_order, told
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
-from ether.cluster.reloading.reload_plan import must_be_another, without
+from ether.cluster.reloading.hosted_node import without
+from ether.cluster.reloading.spec_changes import must_be_another
 from ether.cluster.start_check import why_not_made
 from ether.node.agents.agent_host import NotStarted
 from ether_actors.execution.cell import CellState
@@ -114,8 +115,8 @@ class HostedAgents:
             are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
-            `again`, those that had given up, or had never been up, and were started; `never_up`, those of `failed` that have not been up yet, and
-            those that are gone and never were.
+            `again`, those that had given up, or had never been up, and were started;
+            `never_up`, those of `failed` that have not been up yet, and those that are gone and never were.
         """
         if "check" in request:
             return {"failed": self._check(request["check"], request["patience"])}

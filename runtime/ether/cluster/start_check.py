@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 from ether.cluster.cluster_spec import AgentSpec
+from ether.node.agents.scalable import check_scalable
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.scale import check_scalable
 from ether_actors.restarts.runner import resolve
 from ether_broker.errors import InvalidSpec, UsageError
 from ether_broker.name_hint import nearest

@@ -3,5 +3,5 @@
 What each of them is asked for is a `Settings`, what each found is a `Report`, and one renderer draws it.
 
 May import: the layers below.
-Used by: `cli.tools`, `lab.bench`, `lab.soak`, `lab.torture`, `lab.torture.checker`.
+Used by: `cli.tools`, `lab.bench`, `lab.bench.cases`, `lab.soak`, `lab.torture`, `lab.torture.checker`.
 """

@@ -22,10 +22,10 @@ from ether.node.backends import (
     open_journal,
 )
 from ether.node.inline import Inline
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.backlog import Backlog
 from ether_broker.transport.refusal_log import RefusalLog
+from ether_broker.transport.sessions.backlog import Backlog
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance

@@ -3,7 +3,8 @@
 Runtime ── delegate ──► OutgoingDelegations ── link ──► broker                  delegations to other agents
 broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.post                    delegations to its agents
                                   ├─► OutgoingDelegations ─► Handle.deliver     responses to its delegations
-                                  ├─► Subscriptions ─► ObserverThread, Monitor  observed messages, and DOWN
+                                  ├─► AttachedObservers ─► ObserverThread       observed messages
+                                  ├─► Monitors ─► Monitor                       DOWN
                                   ├─► ControlCalls                              answers to control envelopes
                                   ├─► ArtifactServer, ArtifactFetcher           bytes of files, there and here
                                   └─► NodeSession                               WELCOME, ERROR and BYE
@@ -11,15 +12,16 @@ broker ── link ──► Node.received ─┬─► AgentHost ─► Cell.po
 Its parts call each other downwards only:
 
     Node             ─► NodeSession, AgentScaling, AgentSupervision, EventLoopWatch, HangingHandlers, and those below
-    NodeSession      ─► AgentHost, Subscriptions, OutgoingDelegations, ControlCalls, ArtifactFetcher
-    AgentSupervision ─► AgentHost, Timers
+    NodeSession      ─► AgentHost, AttachedObservers, Monitors, OutgoingDelegations, ControlCalls, ArtifactFetcher
+    AgentSupervision ─► AgentHost, DueCalls
     AgentScaling     ─► AgentSupervision, AgentHost, Sender
-    AgentTimers      ─► Responder, Timers, UnwatchedFailures
+    AgentSchedules   ─► NodeServices, DueCalls, UnwatchedFailures
     EventLoopWatch   ─► AgentHost
     HangingHandlers  ─► AgentHost
-    AgentHost        ─► ControlCalls, Responder
-    Subscriptions    ─► ControlCalls
-    Responder        ─► OutgoingDelegations, ArtifactServer, UnwatchedFailures
+    AgentHost        ─► ControlCalls, NodeServices, Responder
+    AttachedObservers ─► ControlCalls
+    NodeServices     ─► Responder, OutgoingDelegations, ArtifactServer, UnwatchedFailures
+    Responder        ─► UnwatchedFailures
     ControlCalls, OutgoingDelegations, and each other part that sends ─► Sender ─► link
 
 All of them stand on Resources (threads, loop, clock), SessionState (what the broker said) and BrokerClock. What happens in a
@@ -35,28 +37,30 @@ from typing import Final
 
 from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import AgentScaling
-from ether.node.agents.agent_timers import AgentTimers
+from ether.node.agents.agent_schedules import AgentSchedules
 from ether.node.agents.event_loop_watch import EventLoopWatch
 from ether.node.agents.hanging_handlers import HangingHandlers
 from ether.node.agents.supervision import AgentSupervision
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.artifacts.artifact_server import ArtifactServer
+from ether.node.attached_observers import AttachedObservers
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
+from ether.node.monitors import Monitors
+from ether.node.node_services import NodeServices
 from ether.node.node_session import NodeSession
 from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
-from ether.node.subscriptions import Subscriptions
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell
+from ether_actors.execution.due_calls import DueCalls
 from ether_actors.execution.resources import Resources
-from ether_actors.execution.timers import Timers
-from ether_actors.task.handle import Handle
+from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.encoding.bounded import CONTROL, STATE, read_map
-from ether_broker.envelope.artifact import FETCHERS
 from ether_broker.errors import EtherError
 from ether_broker.transport.heartbeat import BrokerHeartbeat
 from ether_broker.transport.link import Link
@@ -93,39 +97,42 @@ class Node:
         self._link = link
         self._session_state = SessionState()
         self._broker_clock = BrokerClock()
-        self._timers = Timers()
+        self._due_calls = DueCalls()
         sender = Sender(link)
         session_state, broker_clock = self._session_state, self._broker_clock
         self._control_calls = ControlCalls(sender, resources, session_state)
-        self.subscriptions: Subscriptions = Subscriptions(sender, self._control_calls, resources)
+        self.observers: AttachedObservers = AttachedObservers(sender, self._control_calls, resources)
+        self.monitors: Monitors = Monitors(sender, resources)
         """Its observers and monitors."""
         self.outgoing: OutgoingDelegations = OutgoingDelegations(
-            name, sender, resources, session_state, broker_clock, self._timers.add
+            name, sender, resources, session_state, broker_clock, self._due_calls.add
         )
         """What it asks of others."""
         self.artifacts: ArtifactServer = ArtifactServer(
-            name, secret or os.urandom(32), sender, resources, self._timers.add
+            name, secret or os.urandom(32), sender, resources, self._due_calls.add
         )  # fmt: skip
         """The files that it offers."""
         self._artifact_fetcher = ArtifactFetcher(sender, resources, session_state)
         unwatched = UnwatchedFailures(session_state, resources.monotonic)
-        responder = Responder(
-            sender, self.outgoing, resources, session_state, broker_clock, artifacts=self.artifacts, unwatched=unwatched,
-            crashed=self._crashed, stop_requested=self._stop_requested, start_timers=self._start_timers,
-            is_open=self._is_open, call_at=self._timers.add,
+        responder = Responder(sender, resources, session_state, broker_clock, unwatched)
+        self._services = NodeServices(
+            sender, responder, self.outgoing, resources, broker_clock, artifacts=self.artifacts, unwatched=unwatched,
+            crashed=self._crashed, stop_requested=self._stop_requested, start_schedules=self._start_schedules,
+            is_open=self._is_open, call_at=self._due_calls.add,
         )  # fmt: skip
-        self.agent_host: AgentHost = AgentHost(name, sender, self._control_calls, responder, resources, session_state)
+        self.agent_host: AgentHost = AgentHost(
+            name, sender, self._control_calls, responder, self._services, resources, session_state
+        )  # fmt: skip
         """Its agents."""
-        self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._timers)
+        self.supervision: AgentSupervision = AgentSupervision(self.agent_host, resources, self._due_calls)
         """Their supervision trees."""
         self.scaling: AgentScaling = AgentScaling(
             self.agent_host, self.supervision, sender, resources, session_state
         )  # fmt: skip
         """Those of them that come and go with their queues."""
-        self._responder = responder
-        self._agent_timers = AgentTimers(resources, self._timers.add, self._delegate_to_itself, unwatched)
+        self._agent_schedules = AgentSchedules(resources, self._due_calls.add, self._delegate_to_itself, unwatched)
         self._session = NodeSession(
-            name, sender, resources, session_state, broker_clock, self.agent_host, self.subscriptions, self.outgoing,
+            name, sender, resources, session_state, broker_clock, self.agent_host, self.observers, self.monitors, self.outgoing,
             self._control_calls, self._artifact_fetcher,
         )  # fmt: skip
         self._loop_watch = EventLoopWatch(self.agent_host, resources)
@@ -141,15 +148,15 @@ class Node:
     def _crashed(self, cell: Cell, error: BaseException) -> None:
         self.supervision.crashed(cell, error)
 
-    def _start_timers(self, cell: Cell) -> None:
-        self._agent_timers.start(cell)
+    def _start_schedules(self, cell: Cell) -> None:
+        self._agent_schedules.start(cell)
 
     def _is_open(self, agent: NamedAgent) -> bool | None:
         return self.agent_host.is_open(agent)
 
     def _delegate_to_itself(self, cell: Cell, capability: str, timeout: float | None) -> Handle:
         assert cell.agent is not None
-        return self._responder.delegate_as(cell.agent, capability, None, cell.name, {"timeout": timeout})
+        return self._services.delegate_as(cell.agent, capability, None, cell.name, {"timeout": timeout})
 
     def _stop_requested(self, cell: Cell) -> None:
         self.resources.run(lambda: self.supervision.remove(cell))
@@ -188,7 +195,7 @@ class Node:
             self._session.leave(patience)
         self.supervision.close(end)
         self.agent_host.close()
-        self.subscriptions.close()
+        self.observers.close()
         self.outgoing.close()
         self._stop_fetching()
         self._control_calls.close()
@@ -201,7 +208,7 @@ class Node:
         self._stop_fetching()
         self._control_calls.close()
         self.resources.close(0.0)
-        self.subscriptions.close()
+        self.observers.close()
 
     def _stop_fetching(self) -> None:
         FETCHERS.pop(self._artifact_fetcher, None)
@@ -236,7 +243,7 @@ class Node:
                 self._session_state.trouble = told.trouble
                 self._broker_clock.note(told.clock, self.resources.monotonic())
             case Kind.TAP:
-                self.subscriptions.passed(header, envelope)
+                self.observers.passed(header, envelope)
             case Kind.REGISTERED | Kind.OBSERVE:
                 self._control_calls.answered(header, envelope)
             case Kind.FETCH:
@@ -253,7 +260,7 @@ class Node:
                 self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter
             case Kind.DOWN:
                 self._control_calls.answered(header, envelope)
-                self.subscriptions.went_down(header, envelope)
+                self.monitors.went_down(header, envelope)
             case Kind.BYE:
                 self._session.dismissed()
             case Kind.STATE:
@@ -265,7 +272,7 @@ class Node:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def ticked(self) -> float:
-        """Show life, say that long work goes on, fire timers, and end what the broker will not end any more.
+        """Show life, say that long work goes on, make the calls that are due, and end what the broker will not end any more.
 
         Returns:
             Seconds after which it is to be called again: 0.1 while the node has work, and 0.3 at most.
@@ -276,7 +283,7 @@ class Node:
         resources.relieve()
         if self._loop_watch.ticked(now):
             self._show_life(now)
-        for call in self._timers.take_due(now):
+        for call in self._due_calls.take_due(now):
             resources.run(call)
         self.scaling.ticked(now)
         heartbeat = self._session_state.timing.heartbeat
@@ -291,7 +298,7 @@ class Node:
             self._session.seek()
         if self._session.is_waiting or not resources.is_idle or next(self.agent_host.busy_cells(), None) is not None:
             return _TICK
-        return max(0.001, min(_CALM, self._next_beat - now, self._timers.next_due() - now))
+        return max(0.001, min(_CALM, self._next_beat - now, self._due_calls.next_due() - now))
 
     def _show_life(self, now: float) -> None:
         """Tell the broker the loads of the agents that work, and give up what hangs of them."""
@@ -304,7 +311,7 @@ class Node:
 
     def next_tick(self) -> float:
         """When `ticked` has something to do, by this node's clock."""
-        return min(self._next_accepted, self._next_beat, self._timers.next_due())
+        return min(self._next_accepted, self._next_beat, self._due_calls.next_due())
 
 
 def _next(at: float, interval: float, now: float) -> float:

@@ -15,15 +15,16 @@ from typing import Any, Final
 
 from ether.node.agents.agent_host import AgentHost
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
+from ether.node.attached_observers import AttachedObservers
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
+from ether.node.monitors import Monitors
 from ether.node.outgoing import OutgoingDelegations, awaiting
-from ether.node.subscriptions import Subscriptions
 from ether.version import __version__
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources
-from ether_actors.task.handle import Handle
 from ether_actors.threads.latch import Latch
 from ether_broker import errors
 from ether_broker.encoding.bounded import CONTROL, read_map
@@ -61,7 +62,8 @@ class NodeSession:
         session_state: kept up to date here.
         broker_clock: kept up to date here.
         agent_host: registered again at a broker that does not know us.
-        subscriptions: asked for again there.
+        observers: asked for again there.
+        monitors: asked for again there.
         outgoing: ended there, as far as it was owed by the one before.
         control_calls: said again in a new session, as far as they have no answer.
         artifact_fetcher: asks again there.
@@ -69,8 +71,8 @@ class NodeSession:
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, name: str, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock,
-        agent_host: AgentHost, subscriptions: Subscriptions, outgoing: OutgoingDelegations, control_calls: ControlCalls,
-        artifact_fetcher: ArtifactFetcher,
+        agent_host: AgentHost, observers: AttachedObservers, monitors: Monitors, outgoing: OutgoingDelegations,
+        control_calls: ControlCalls, artifact_fetcher: ArtifactFetcher,
     ) -> None:  # fmt: skip
         self._name = name
         self._sender = sender
@@ -78,7 +80,8 @@ class NodeSession:
         self._session_state = session_state
         self._broker_clock = broker_clock
         self._agent_host = agent_host
-        self._subscriptions = subscriptions
+        self._observers = observers
+        self._monitors = monitors
         self._outgoing = outgoing
         self._control_calls = control_calls
         self._artifact_fetcher = artifact_fetcher
@@ -254,7 +257,8 @@ class NodeSession:
             *_chunks({name: held for name, held in holding.items() if held}),
             self._registration(),
             *self._agent_host.registrations(but=left_agents),
-            *self._subscriptions.wishes(monitors=True),
+            *self._observers.wishes(),
+            *self._monitors.wishes(),
             *again,
             *self._asked_before(left),
             *self._sender.last_words,
@@ -270,9 +274,9 @@ class NodeSession:
         def renew(left: list[bytes]) -> list[bytes]:
             owed.extend(self._outgoing.pending)
             control = [envelope for envelope in left if _is_kept(envelope) and envelope[0] not in _MARKED]
-            self._subscriptions.begin_again()
+            self._observers.begin_again()
             return [
-                self._registration(), *self._agent_host.registrations(), *self._subscriptions.wishes(monitors=False), *control,
+                self._registration(), *self._agent_host.registrations(), *self._observers.wishes(), *control,
                 *self._asked_before(left), *self._sender.last_words,
             ]  # fmt: skip
 
@@ -281,7 +285,7 @@ class NodeSession:
         what = f"{len(owed)} delegations" if owed else "nothing"
         logger.warning("the broker was lost, and with it %s that this node waited for", what)
         self._outgoing.lose(owed)
-        self._subscriptions.lose_monitors("broker_lost")
+        self._monitors.lose("broker_lost")
 
     def _asked_before(self, left: list[bytes]) -> list[bytes]:
         """The REGISTERs that the broker before had taken and not answered; what observers ask is among their wishes."""

@@ -15,9 +15,9 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.retried_delegation import RetriedDelegation
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.retry import Retry
 from ether_actors.execution.resources import Resources
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker import errors

@@ -1,102 +1,58 @@
-"""The messages of this node's agents to the bus: outcomes, progress, refusals.
+"""The answers of this node's agents to the bus: outcomes, progress, refusals.
 
-Cell, Task ──► Responder ──► link
+Cell, Task ──► NodeServices ─┐
+AgentHost ───────────────────┴► Responder ──► link
 """
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ether.node.artifacts.artifact_server import ArtifactServer
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.outgoing import OutgoingDelegations
 from ether.node.unwatched_failures import UnwatchedFailures
-from ether_actors.agent.agent_bus import NamedAgent
-from ether_actors.execution.cell import BrokerOffset, Cell
 from ether_actors.execution.resources import Resources
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry, check_retry
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
-from ether_actors.threads.event_loop import EventLoop
-from ether_actors.threads.latch import Latch, Waitable
 from ether_broker import errors
-from ether_broker.envelope.artifact import Artifact
-from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.fields import check_keywords
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import EVENT_PREFIX
-from ether_broker.envelope.payload import Payload, pack
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import pack_outcome, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope, read_header, rehead
-from ether_broker.wire.saved_state import SavedState, join_state
+from ether_broker.wire.saved_state import join_state
 
 __all__ = ["Responder"]
 
-_STATE_TOLD: Final = 10.0
-"""Seconds in which the bus has to tell the state of an agent that starts."""
-_LATER: Final = frozenset({"broker_lost", "journal_unavailable"})
-"""Why it may tell a moment later."""
-_LOOK: Final = 0.2
 _FAILED: Final = frozenset({Status.FAILED_EXECUTION, Status.REJECTED_CONTEXT, Status.TIMEOUT})
 _REMEMBERED: Final = 4096
 """Answered delegations that are remembered at least: as many as can be under way in a link when its broker ends."""
 
 
 class Responder:
-    """The services of a node for its cells and their tasks (`CellServices`): above all the sending of what agents answer.
+    """The answers of a node's agents, to the broker.
 
     Args:
         sender: the way to the broker.
-        outgoing: where sub-delegations go.
-        resources: what the node runs on.
+        resources: by whose clocks it goes.
         session_state: with the broker.
         broker_clock: by which deadlines travel.
-        crashed: told of an agent that crashed, and why.
-        stop_requested: told of an agent that was told to stop with its pykka ref.
-        start_timers: begins the timers of a cell's agent.
-        is_open: whether the bus knows an agent of this node; None if it has ended.
-        call_at: calls something in the pool at a time by the node's clock.
-        artifacts: the files that the node offers.
-        unwatched: told of what fails and has nobody who waits for it.
+        unwatched: told of handlers of events that fail.
     """
 
     def __init__(
-        self, sender: Sender, outgoing: OutgoingDelegations, resources: Resources, session_state: SessionState,
-        broker_clock: BrokerClock, *,
-        crashed: Callable[[Cell, BaseException], None], stop_requested: Callable[[Cell], None],
-        start_timers: Callable[[Cell], None], is_open: Callable[[NamedAgent], bool | None],
-        call_at: Callable[[float, Callable[[], None]], None], artifacts: ArtifactServer, unwatched: UnwatchedFailures,
+        self, sender: Sender, resources: Resources, session_state: SessionState, broker_clock: BrokerClock,
+        unwatched: UnwatchedFailures,
     ) -> None:  # fmt: skip
-        self.offer: Callable[[str | os.PathLike[str]], Artifact] = artifacts.offer
-        self.sign: Callable[[Artifact, os.stat_result], Artifact] = artifacts.sign
-        self.start_timers = start_timers
-        self._is_open = is_open
-        self._call_at = call_at
+        self._monotonic = resources.monotonic
+        self._wall = resources.wall
+        self._broker_clock = broker_clock
         self._unwatched = unwatched
-        self.watch: Callable[[Handle, str], None] = unwatched.watch
-        self._node = outgoing.name
-        self.loop: EventLoop = resources.loop
-        self.delegate: Callable[[Delegation, float | None], Handle] = outgoing.delegate
-        self._outgoing = outgoing
-        self.send: Callable[[Delegation], Handle] = outgoing.send
-        self.check_may_wait: Callable[[], None] = outgoing.check_may_wait
-        self.flush: Callable[[], None] = sender.flush
-        self.wait: Callable[[Waitable, float | None], bool] = resources.wait
-        self.monotonic: Callable[[], float] = resources.monotonic
-        self.wall: Callable[[], float] = resources.wall
-        self.new_id: Callable[[], str] = resources.new_id
-        self.broker_clock: BrokerOffset = broker_clock
-        self.crashed = crashed
-        self.stop_requested = stop_requested
         self._sender = sender
         self._session_state = session_state
         self._answered: dict[bytes, int] = {}
@@ -107,47 +63,6 @@ class Responder:
         """Held from when such is taken out until it is sent, so that nothing newer goes before it."""
 
     # -- what a cell and its tasks say ----------------------------------------------------------------------------
-
-    def retry(
-        self, policy: Retry, first: Callable[[float | None], Handle], again: Callable[[Delegation], Handle],
-        timeout: float | None, *, is_named: bool,
-    ) -> Handle:  # fmt: skip
-        """As `OutgoingDelegations.retry`."""
-        return self._outgoing.retry(policy, first, again, timeout, is_named=is_named)
-
-    def delegate_as(
-        self, agent: NamedAgent, capability: str, params: Any, to: str | None, options: Mapping[str, Any]
-    ) -> Handle:  # fmt: skip
-        """Delegate in an agent's name; in the node's as long as the bus does not know the agent.
-
-        Raises:
-            Closed: the agent has ended.
-        """
-        given: dict[str, Any] = dict(options)
-        retry = given.pop("retry", None)
-        if retry is not None:
-            return self.retry(
-                check_retry(retry),
-                lambda timeout: self.delegate_as(agent, capability, params, to, {**given, "timeout": timeout}),
-                self.send, given.get("timeout"), is_named="request_id" in given,
-            )  # fmt: skip
-        check_keywords(given)
-        given["context_slice"] = given.pop("context", None)
-        return self.send(Delegation.parse({
-            "request_id": self.new_id(), "from_agent": self._name_of(agent), "to_agent": to,
-            "capability": capability, "params": params, "timestamp": self.wall(),
-            **{name: value for name, value in given.items() if value is not None},
-        }))  # fmt: skip
-
-    def _name_of(self, agent: NamedAgent) -> str:
-        is_open = self._is_open(agent)
-        if is_open is None:
-            raise errors.Closed(f"This {type(agent).__name__} has ended, and delegates nothing more.")
-        return agent.agent_name if is_open else self._node
-
-    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the pool after some seconds."""
-        self._call_at(self.monotonic() + seconds, call)
 
     def answer(self, work: Work, response: Response) -> bool:
         """Send an outcome; one that cannot travel becomes FAILED_EXECUTION. Whether it went as it is, with its state."""
@@ -192,7 +107,7 @@ class Responder:
             self._tell_last_progress(work.header.request_id)
         limit = self._session_state.limit
         try:
-            envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self.wall(), limit=limit)
+            envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self._wall(), limit=limit)
             if work.state is not None:
                 envelope = join_state(envelope, work.state)
                 if len(envelope) > limit:
@@ -205,23 +120,6 @@ class Responder:
         else:
             self._sender.send_last(envelope)
         return True
-
-    def load_state(self, agent: str) -> SavedState | None:
-        """The state that an agent of that name saved last; asks the bus, and waits for the answer.
-
-        Raises:
-            Rejected, TimedOut: the bus does not tell.
-        """
-        params, end = Payload.of({"agent": agent}), self.monotonic() + _STATE_TOLD
-        while True:
-            asked = self.send(Delegation(
-                request_id=self.new_id(), from_agent=self._node, capability="ether.state", params=params,
-                timeout=_STATE_TOLD, durability="memory",
-            ))  # fmt: skip
-            response = asked.answer(_STATE_TOLD + 5.0)
-            if response.error is None or response.error.code not in _LATER or self.monotonic() >= end:
-                return SavedState.of(response.unwrap().data)
-            self.wait(Latch(), _LOOK)
 
     def remember(self, header: Header) -> None:
         """Note that nothing more is to be done here for this attempt at a delegation."""
@@ -295,7 +193,7 @@ class Responder:
     def _tell_late_event(self, work: Work) -> None:
         """Tell that a handler of an event went on beyond its timeout; if it ended for something else, nobody failed."""
         header = work.header
-        if work.task is not None and self.monotonic() >= header.deadline - self.broker_clock.offset:
+        if work.task is not None and self._monotonic() >= header.deadline - self._broker_clock.offset:
             error = ErrorInfo(code="deadline", message="its handler had not ended by the timeout.")
             self._tell_failed_event(header, Response(
                 request_id=to_text(header.request_id), status=Status.TIMEOUT, from_agent=header.target.decode(), error=error

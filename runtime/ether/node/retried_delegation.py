@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from ether_actors.task.handle import Handle, HandleHost
-from ether_actors.task.retry import Retry
+from ether_actors.delegator.handle import Handle, HandleHost
+from ether_actors.delegator.retry import Retry
 from ether_actors.threads.pending_call import PendingCall
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.delegation import Delegation

@@ -1,7 +1,7 @@
 """The failures of what nobody waits for: runs of timers, deliveries of events, and delegations of `after`.
 
-AgentTimers, AgentBus.after ──► watch ─┐
-Responder (of an event) ───────────────┴► tell ──► log (and a warning where nobody reads the log)
+AgentSchedules, AgentBus.after ──► watch ─┐
+Responder (of an event) ──────────────────┴► tell ──► log (and a warning where nobody reads the log)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ether.node.connection.session_state import SessionState
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.unread_log import warn_unread

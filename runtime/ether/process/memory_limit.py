@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ether_broker.transport.backlog import Backlog
+from ether_broker.transport.sessions.backlog import Backlog
 
 __all__ = ["OUT_OF_MEMORY", "MemoryLimit", "resident"]
 

@@ -15,7 +15,7 @@ from ether.review.progress import Progress
 from ether.review.scout.findings.truncation import shorten
 from ether.review.scout.summary import Group, summarise
 from ether.runtime import Runtime
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InternalError
 

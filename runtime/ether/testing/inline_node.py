@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from ether.node.node import Node
 from ether.node.outgoing import OutgoingDelegations
 from ether.testing.inline_loop import InlineLoop
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources
 from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
-from ether_actors.task.handle import Handle
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_actors.threads.pool import Pool
@@ -228,4 +228,4 @@ class InlineNode(Node):
 
     def let_observers_see(self) -> bool:
         """Give one observer its next batch; whether there was any."""
-        return any(isinstance(found, _InlineObserving) and found.work() for found in self.subscriptions.all_observing)
+        return any(isinstance(found, _InlineObserving) and found.work() for found in self.observers.all_observing)

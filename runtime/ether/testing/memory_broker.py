@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.clock import Clock
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import Address
 from ether_broker.transport.memory.link import MemoryLink

@@ -12,7 +12,7 @@ from ether_actors.observers.observer import Observer
 from ether_actors.observers.probe import Probe
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["TestRuntime"]

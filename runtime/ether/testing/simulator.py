@@ -18,7 +18,7 @@ from ether.testing.inline_node import InlineNode
 from ether.testing.memory_broker import MemoryBroker, MemoryLink
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError, WaitTimeout
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["Stalled", "World"]

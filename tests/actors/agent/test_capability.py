@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, Json
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
-from ether_actors.agent.capability import Handler, WrongResult, capability
+from ether_actors.agent.declarations.capability import Handler, WrongResult, capability
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.task import Task
 from ether_broker.envelope.payload import pack

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
 from ether_actors.agent.composable import ComposableAgent, perform
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.delegation import Delegation, OutputContract
 from ether_broker.envelope.response import Response

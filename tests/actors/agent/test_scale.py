@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ether import Agent, Event, InvalidSpec, Scale, UsageError, capability, every, on_event
-from ether_actors.agent.scale import ScalePolicy, check_scalable
+from ether.node.agents.scalable import check_scalable
+from ether.node.agents.scale_policy import ScalePolicy
 
 scales = st.builds(
     lambda least, more, per, cooldown: Scale(max=least + more, min=least, per=per, cooldown=cooldown),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether import Agent, capability, cron, every, on_event
-from ether_actors.agent.schedule import Schedule, schedule_of
+from ether_actors.agent.declarations.schedule import Schedule, schedule_of
 from ether_broker.errors import InvalidManifest, MissingExtra
 
 

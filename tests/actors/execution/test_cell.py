@@ -10,9 +10,9 @@ import pytest
 
 from ether.testing import TestRuntime
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
+from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import TURN
-from ether_actors.task.handle import Handle
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.delegation import Delegation

@@ -3,8 +3,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from ether import Observer
+from ether.node.attached_observers import AttachedObservers
 from ether.node.connection.control_calls import Reply
-from ether.node.subscriptions import Subscriptions
 from ether_actors.observers.observer_thread import ObserverThread
 from ether_broker.envelope.payload import unpack
 from ether_broker.wire.frame import Kind, read_header
@@ -31,16 +31,16 @@ def test_an_observer_whose_broker_dies_before_it_answers_begins_where_it_wanted_
         """The questions of a node whose broker is another before it has answered."""
 
         def ask(self, _envelopes: list[bytes], _tokens: list[bytes]) -> list[Reply]:
-            (wish,) = subscriptions.wishes(monitors=False)
+            (wish,) = observers.wishes()
             reply = Reply(wish)
             reply.kind = Kind.OBSERVE
             reply.body = {"next": unpack(wish[read_header(wish).body :])["from"]}
             return [reply]
 
     resources = SimpleNamespace(make_observing=ObserverThread)
-    subscriptions = Subscriptions(None, Dying(), resources)  # type: ignore[arg-type]  # as much of them as is used
+    observers = AttachedObservers(None, Dying(), resources)  # type: ignore[arg-type]  # as much of them as is used
 
-    observing = subscriptions.observe(Observer(), 6769)
+    observing = observers.observe(Observer(), 6769)
     observing.stop()
 
     assert observing.following == 6769

@@ -14,7 +14,7 @@ from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.suggestion import THRESHOLD
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ether_broker.envelope.status import Status
 from ether_broker.errors import ArtifactUnavailable, InvalidEnvelope, TooMuch
-from ether_broker.transport.cost import REFUSAL
-from ether_broker.transport.turns import InputQueue
+from ether_broker.transport.sessions.cost import REFUSAL
+from ether_broker.transport.sessions.turns import InputQueue
 from ether_broker.wire.chunk import MOST_CHUNK, MOST_FETCH, MOST_OPEN
 from ether_broker.wire.frame import Kind
 from tests.actors.fold import differences

@@ -10,7 +10,7 @@ from ether_actors.supervisor.delegation_policy import MAX_CHAIN
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.rulings_shell import ROOM, chain, pair

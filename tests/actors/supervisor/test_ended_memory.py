@@ -13,8 +13,8 @@ from ether_actors.supervisor.delegations.delivery import ENDED_PER_STEP
 from ether_actors.supervisor.state.ledger import Entry
 from ether_actors.supervisor.state.round_robin import EACH, RoundRobin
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
-from ether_broker.transport.session import Session
+from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 

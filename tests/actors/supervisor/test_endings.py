@@ -7,7 +7,7 @@ import pytest
 from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS, MAX_RETURNS
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer

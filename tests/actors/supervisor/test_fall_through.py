@@ -6,7 +6,7 @@ import pytest
 
 from ether_broker.envelope.manifest import Capability, Interface, Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer
 

@@ -18,7 +18,7 @@ from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.transport.address import Address
 from ether_broker.wire.frame import Flag, Kind, Message

@@ -20,10 +20,10 @@ from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.transport import backlog as backlog_module
-from ether_broker.transport.cost import HOLDERS_SHIFT
+from ether_broker.transport.sessions import backlog as backlog_module
+from ether_broker.transport.sessions.cost import HOLDERS_SHIFT
 from ether_broker.wire.frame import DRAINS, MAX_FRAME_ENVELOPES, Flag, Kind, join_frame, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id, uncollected
@@ -626,7 +626,7 @@ DEAR = {
     "a question of many names": (Kind.DELEGATION, {"params": pack({"agents": ["abc"] * 4_000})}),
 }
 A_POINT = 400
-"""Units of work that 10 µs are, on a machine as `ether_broker.transport.cost` has it in mind."""
+"""Units of work that 10 µs are, on a machine as `ether_broker.transport.sessions.cost` has it in mind."""
 
 
 @pytest.mark.parametrize(("kind", "body"), DEAR.values(), ids=DEAR)

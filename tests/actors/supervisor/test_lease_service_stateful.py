@@ -14,7 +14,7 @@ from hypothesis.stateful import precondition, rule
 
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Peer, Received, request_id

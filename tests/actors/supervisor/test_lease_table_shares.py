@@ -9,7 +9,7 @@ import pytest
 from ether_actors.supervisor.capabilities.lease_service import RELEASED_PER_STEP
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import request_id
 from tests.actors.supervisor.test_shares import CountedWorld

@@ -8,8 +8,8 @@ from ether_actors.supervisor.registry.registration import Choice, Registration
 from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.state.ledger import Entry, Ledger, State
 from ether_broker.envelope.manifest import Capability, Manifest
-from ether_broker.mailbox_limits import Limits
-from ether_broker.transport.session import Session
+from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 SESSION = Session("n", bytes(16), 0.0)

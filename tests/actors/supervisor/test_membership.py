@@ -10,7 +10,7 @@ from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import DRAINS, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id

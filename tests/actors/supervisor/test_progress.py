@@ -11,8 +11,8 @@ from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.state.progress_limiter import BURST, RATE
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.transport.backlog import GRAIN
-from ether_broker.transport.cost import WAITED
+from ether_broker.transport.sessions.backlog import GRAIN
+from ether_broker.transport.sessions.cost import WAITED
 from ether_broker.wire.codec import read_response
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id

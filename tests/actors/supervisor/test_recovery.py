@@ -18,7 +18,7 @@ from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import DRAINS, Flag, Kind, pack_envelope, read_header
 from tests.actors.peers import request_id, uncollected

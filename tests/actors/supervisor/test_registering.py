@@ -14,9 +14,9 @@ from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_AT_A_TIME, 
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, RegisterRule
-from ether_broker.transport.cost import CAPABILITY, MANIFEST_SHIFT
+from ether_broker.transport.sessions.cost import CAPABILITY, MANIFEST_SHIFT
 from ether_broker.wire.frame import Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal

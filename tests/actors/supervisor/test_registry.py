@@ -13,9 +13,9 @@ from ether_actors.supervisor.registry.registration import Choice, Condition, Reg
 from ether_actors.supervisor.registry.registry import Registry
 from ether_broker.envelope.manifest import Capability, Interface, Manifest
 from ether_broker.errors import DuplicateAgent, InvalidManifest
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import EVERYTHING, Access, DelegateRule, Grant
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 from tests.actors.work_counter import WorkCounter
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import DRAINS, Kind
 from tests.actors.rulings_shell import pair
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ether_actors.supervisor.state.ledger import owner_of
 from ether_actors.supervisor.state.round_robin import EACH, RoundRobin
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 
 MOST = 20
 

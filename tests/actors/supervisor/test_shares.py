@@ -14,8 +14,8 @@ from ether_actors.supervisor.membership.monitors import CLEARED
 from ether_actors.supervisor.membership.monitors import TOLD_PER_STEP as TOLD
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
-from ether_broker.transport.cost import ANSWER, MOVED
+from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.transport.sessions.cost import ANSWER, MOVED
 from ether_broker.wire.frame import DRAINS, Kind
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id

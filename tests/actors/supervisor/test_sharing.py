@@ -13,9 +13,9 @@ from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.transport.cost import SHARED
+from ether_broker.transport.sessions.cost import SHARED
 from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal

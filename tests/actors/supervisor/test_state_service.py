@@ -8,7 +8,8 @@ import pytest
 
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.state import agent_states
-from ether_actors.supervisor.state.agent_states import MOST_STATE, AgentStates, KeptState
+from ether_actors.supervisor.state.agent_states import AgentStates, KeptState
+from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope

@@ -15,7 +15,7 @@ from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.transport.in_process.link import InProcessLink
 from ether_broker.transport.in_process.server import InProcessServer
 from ether_broker.wire.frame import Flag, Kind, make_frame, pack_envelope, read_header

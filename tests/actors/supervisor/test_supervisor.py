@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.tap import read_batch
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_header
 from tests.actors.peers import Bus, Peer, request_id

@@ -9,7 +9,7 @@ import pytest
 
 from ether.testing import TestRuntime
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.delegation import Budget
 from ether_broker.envelope.response import Response

@@ -10,7 +10,7 @@ import pytest
 
 from ether.testing import Probe, TestRuntime
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import MAX_PROGRESS_DATA, Task
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation

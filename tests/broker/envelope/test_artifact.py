@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import re
 from collections.abc import Callable
@@ -92,27 +91,6 @@ def test_a_mode_as_of_open_is_not_taken_for_the_folder(file: Path):
     for call in (artifact.open, artifact.read, artifact.verify, lambda mode: artifact.copy_to("copy.md", mode)):
         with pytest.raises(TypeError, match="positional argument"):
             call("r")  # type: ignore[operator]
-
-
-def test_what_is_no_file_is_not_read_and_not_waited_for(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe")
-    sealed = Artifact(path=str(tmp_path / "pipe"), sha256="0" * 64)
-
-    for path in ("pipe", "."):
-        with pytest.raises(OSError):
-            Artifact.of(tmp_path / path)
-        with pytest.raises(ArtifactMismatch):
-            sealed.model_copy(update={"path": str(tmp_path / path)}).read()
-
-
-def test_sealing_takes_what_is_there_and_leaves_the_rest(file: Path):
-    sealed = Artifact(path=str(file)).sealed()
-
-    assert sealed == Artifact.of(file)
-    file.write_bytes(b"changed")
-    assert sealed.sealed() is sealed
-    for path in ("https://example.org/a.md", "no/such/file.md", "a\0b", "x" * 5_000):
-        assert Artifact(path=path).sealed() == Artifact(path=path)
 
 
 def test_what_was_never_sealed_is_not_taken_in(file: Path):

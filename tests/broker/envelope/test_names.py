@@ -13,12 +13,12 @@ from ether_broker.envelope.names import (
     MAX_NAME,
     MAX_RESOURCE,
     NAME_PATTERN,
-    TOPIC_PATTERN,
+    PREFIX_PATTERN,
     check_names,
     is_capability,
     is_name,
+    is_prefix,
     is_resource,
-    is_topic,
 )
 from ether_broker.errors import InvalidEnvelope
 from tests.hostile_text import HOSTILE, obeyed
@@ -35,7 +35,7 @@ def test_the_document_has_the_grammar_of_the_code():
     assert [(what, grammar.strip("`").replace("\\|", "|")) for what, grammar, _ in rows[:3]] == [
         ("an agent", NAME_PATTERN),
         ("a capability", CAPABILITY_PATTERN),
-        ("a topic", TOPIC_PATTERN),
+        ("a topic", PREFIX_PATTERN),
     ]
     assert [int(most.replace(",", "")) for *_, most in rows] == [MAX_NAME, MAX_NAME, MAX_NAME, MAX_RESOURCE]
 
@@ -45,7 +45,7 @@ def test_a_name_that_is_taken_is_what_the_grammar_says_and_shows_as_it_is(text):
     for is_one, pattern in ((is_name, NAME_PATTERN), (is_capability, CAPABILITY_PATTERN)):
         assert is_one(text.encode()) == (re.fullmatch(pattern, text) is not None and len(text) <= MAX_NAME)
         assert not is_one(text.encode()) or (text.isascii() and not obeyed(text) and not set(text) & set(" \n\t|`<>[]"))
-    assert is_topic(text) == (re.fullmatch(TOPIC_PATTERN, text) is not None and len(text) <= MAX_NAME)
+    assert is_prefix(text) == (re.fullmatch(PREFIX_PATTERN, text) is not None and len(text) <= MAX_NAME)
 
 
 def test_a_capability_has_so_many_words_at_most_and_the_refusal_says_so():
@@ -58,8 +58,8 @@ def test_a_capability_has_so_many_words_at_most_and_the_refusal_says_so():
 @given(
     st.from_regex(CAPABILITY_PATTERN, fullmatch=True).filter(lambda name: len(name) <= MAX_NAME), st.integers(0, 250)
 )
-def test_every_begin_of_a_capability_is_a_topic(name, length):
-    assert is_topic(name[:length])
+def test_every_begin_of_a_capability_is_a_prefix(name, length):
+    assert is_prefix(name[:length])
 
 
 @pytest.mark.parametrize(

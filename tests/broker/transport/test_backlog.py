@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.backlog import GRAIN, Backlog
 from ether_broker.transport.channel import Channel
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.backlog import GRAIN, Backlog
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.frame import join_frame
 
 MEGABYTE = bytes(1 << 20)

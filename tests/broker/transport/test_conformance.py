@@ -15,7 +15,7 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import MailboxFull
 from ether_broker.transport.link import LINK_LIMIT, Link
 from ether_broker.transport.server import Server, SharedServer
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.frame import Kind, pack_envelope, read_frame, read_header
 from tests.broker.transport.kinds import KINDS, Transport
 

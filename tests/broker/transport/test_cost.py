@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ether_broker.encoding.bounded import MANIFEST, read
 from ether_broker.envelope.payload import pack
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES, possible, reading
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.cost import DEAREST, PER_8_KIB, PRICES, possible, reading
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus
 

@@ -9,8 +9,8 @@ from ether_broker.errors import MalformedFrame, NameTaken, NodeRefused, NoSessio
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.channel import UNTOLD
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable, topic_of
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable, topic_of
 from ether_broker.wire.frame import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ether_broker.timing import DEFAULT_TIMING
-from ether_broker.transport import session_table as router_module
-from ether_broker.transport import turns
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.cost import DEAREST, PER_8_KIB, PRICES
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable
-from ether_broker.transport.turns import DEAR, QUANTUM, STEP
+from ether_broker.transport.sessions import session_table as router_module
+from ether_broker.transport.sessions import turns
+from ether_broker.transport.sessions.cost import DEAREST, PER_8_KIB, PRICES
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable
+from ether_broker.transport.sessions.turns import DEAR, QUANTUM, STEP
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope, read_frame
 
 HONEST = 0

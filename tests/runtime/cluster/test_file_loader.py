@@ -15,7 +15,7 @@ from ether.cluster.file.file_loader import json_schema, load, of_agents
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.journal.location import default_journal
-from ether_broker.mailbox_limits import LEAST
+from ether_broker.mailbox.mailbox_limits import LEAST
 
 FULL = """\
 cluster: {name: reviews, bind: "tcp://*:7421", drain: 20, start_timeout: 5.5, log_level: warning, intensity: 2, period: 9,

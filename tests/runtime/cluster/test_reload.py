@@ -17,7 +17,7 @@ import pytest
 
 from ether import Handle, Limits, Runtime, Scale, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
-from ether.cluster.reloading.reload_plan import place
+from ether.cluster.reloading.hosted_node import place
 from ether.observers import Probe
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart

@@ -10,7 +10,7 @@ import pytest
 
 from ether.node.artifacts import artifact_server
 from ether.node.artifacts.artifact_server import ArtifactServer
-from ether_actors.execution.timers import Timers
+from ether_actors.execution.due_calls import DueCalls
 from ether_broker.encoding import bounded
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
@@ -27,18 +27,18 @@ class Answer(NamedTuple):
 
 
 class World:
-    """A node's link, pool, clock and timers as far as an artifact server uses them, with a server and a file that it offers."""
+    """A node's link, pool, clock and due calls as far as an artifact server uses them, with one and a file that it offers."""
 
     kept_bytes = 0
 
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
-        self.timers = Timers()
+        self.due_calls = DueCalls()
         self.kept: list[Answer] = []
         self.sent: list[Answer] = []
         this: Any = self
         self.link = self
-        self.server = ArtifactServer("here", b"secret", this, this, self.timers.add)
+        self.server = ArtifactServer("here", b"secret", this, this, self.due_calls.add)
         (folder / "report").write_bytes(b"content")
         self.artifact: dict[str, Any] = self.server.offer(folder / "report").model_dump()
 
@@ -64,7 +64,7 @@ class World:
     def pass_time(self, seconds: float) -> int:
         """Let time pass; how many calls were due."""
         self.now += seconds
-        due = self.timers.take_due(self.now)
+        due = self.due_calls.take_due(self.now)
         for call in due:
             call()
         return len(due)

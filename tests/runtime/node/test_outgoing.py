@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ether.node.outgoing import OutgoingDelegations
-from ether_actors.execution.timers import Timers
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
+from ether_actors.execution.due_calls import DueCalls
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.status import Status
 from ether_broker.timing import DEFAULT_TIMING
@@ -41,7 +41,7 @@ class Silence:
         )
         self.session_state = session_state
         self.outgoing = OutgoingDelegations(
-            "d", sender, resources, session_state, SimpleNamespace(offset=0.0), Timers().add
+            "d", sender, resources, session_state, SimpleNamespace(offset=0.0), DueCalls().add
         )  # type: ignore[arg-type]  # as much of it as is used
 
     def beat_until(self, end: float) -> None:

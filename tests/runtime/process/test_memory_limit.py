@@ -11,9 +11,9 @@ import pytest
 
 from ether.process.memory_limit import OUT_OF_MEMORY, MemoryLimit
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.backlog import Backlog
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.backlog import Backlog
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable
 from tests.support import child_environment, wait_until
 
 LIMIT = 1_000
@@ -77,7 +77,7 @@ def test_nobody_goes_at_the_limit_or_for_little(size: int, much: int, monkeypatc
 def test_a_process_past_twice_the_limit_ends():
     code = (
         "import logging, time; logging.basicConfig();"
-        "from ether.process.memory_limit import MemoryLimit; from ether_broker.transport.backlog import Backlog;"
+        "from ether.process.memory_limit import MemoryLimit; from ether_broker.transport.sessions.backlog import Backlog;"
         "MemoryLimit('ipc://nowhere', 1, print, Backlog(1, print)); time.sleep(20)"
     )
 

@@ -11,16 +11,16 @@ import pytest
 import ether
 from ether.testing import ManualClock, Probe, Stalled, TestRuntime
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.backoff import Backoff
+from ether_actors.delegator.completions import as_completed
+from ether_actors.delegator.retry import Retry
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.restarts.supervisor_spec import ChildSpec, Strategy, SupervisorSpec
-from ether_actors.task.completions import as_completed
-from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, Closed, NodeRefused, UsageError, WaitTimeout
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Kind
 
 

@@ -8,7 +8,7 @@ import ether_actors.supervisor.capabilities.administration
 import ether_actors.supervisor.membership.departures
 import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
-import ether_broker.transport.turns
+import ether_broker.transport.sessions.turns
 from ether.node.node_session import NodeSession as SessionState
 from ether.node.retried_delegation import RetriedDelegation
 from ether.testing import MemoryLink
@@ -310,7 +310,7 @@ MENDED: Final = (
             "parents", (DelegationPolicy, "_parent", _ended_parent), "children", seed=16),
     _mutant("what an envelope costs is not counted",
             "frames of a thousand CANCELs made everybody wait",
-            "fairness", (ether_broker.transport.turns, "PRICES", _free), "hostile", seed=291),
+            "fairness", (ether_broker.transport.sessions.turns, "PRICES", _free), "hostile", seed=291),
     _mutant("restarts go by the wall clock alone",
             "an hour set back gave 60 s where 9 were left",
             "deadline", (History, "begin", _by_wall), "clocks broker", seed=195),

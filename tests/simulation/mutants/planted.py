@@ -7,19 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import ether.node.agents.agent_timers
+import ether.node.agents.agent_schedules
 import ether.node.retried_delegation
 import ether_actors.agent.inbox
-import ether_broker.priority_queue
+import ether_broker.mailbox.priority_queue
 from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
-from ether.node.agents.agent_timers import AgentTimers, _Timer
+from ether.node.agents.agent_schedules import AgentSchedules, _Timer
+from ether.node.agents.scale_policy import ScalePolicy
 from ether.node.node import Node
-from ether.node.responder import Responder
+from ether.node.node_services import NodeServices
 from ether.node.retried_delegation import RetriedDelegation
-from ether_actors.agent.agent_bus import Delayed
-from ether_actors.agent.scale import Scale, ScalePolicy
-from ether_actors.agent.schedule import _Every
+from ether_actors.agent.declarations.schedule import _Every
+from ether_actors.agent.delayed import Delayed
+from ether_actors.agent.scale import Scale
+from ether_actors.delegator.handle import Handle
+from ether_actors.delegator.retry import Retry
 from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
@@ -31,14 +34,12 @@ from ether_actors.supervisor.registry.subscription_index import SubscriptionInde
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
-from ether_actors.task.handle import Handle
-from ether_actors.task.retry import Retry
 from ether_actors.task.task import Task
 from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.priority import HIGH, LOW, NORMAL
 from ether_broker.envelope.status import Status
-from ether_broker.mailbox import Mailbox, Offer
-from ether_broker.priority_queue import HIGH, LOW, NORMAL
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.mailbox.mailbox import Mailbox, Offer
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.frame import Flag, Kind, read_header
 from ether_broker.wire.saved_state import join_state, split_state
 from tests.simulation.mutants.mutant import Mutant
@@ -373,7 +374,7 @@ def _on_after_the_end(look: Any) -> Any:
     """A timer goes on with the next instance of its agent, beside that one's own."""
 
     def mutated(self: Any) -> None:
-        self._timers.lives[self._cell.name] = self._life
+        self._schedules.lives[self._cell.name] = self._life
         look(self)
 
     return mutated
@@ -387,7 +388,7 @@ def _on_without_its_agent(_is_open: Any) -> Any:
 def _never_again(start: Any) -> Any:
     """The timers of an agent begin with its first instance only."""
 
-    def mutated(self: AgentTimers, cell: Any) -> None:
+    def mutated(self: AgentSchedules, cell: Any) -> None:
         if self.lives.pop(cell.name, None) is None:
             start(self, cell)
 
@@ -427,8 +428,8 @@ def _with_any_timeout(delegate: Any) -> Any:
 def _part_of_a_task(delegate_as: Any) -> Any:
     """What an agent delegates by itself is a part of what it works on, and ends with it."""
 
-    def mutated(  # noqa: PLR0917  as `Responder.delegate_as`
-        self: Responder, agent: Any, capability: str, params: Any, to: Any, options: Any
+    def mutated(  # noqa: PLR0917  as `NodeServices.delegate_as`
+        self: NodeServices, agent: Any, capability: str, params: Any, to: Any, options: Any
     ) -> Any:  # fmt: skip
         works = agent.life.node.agent_host.cell(agent.agent_name).works.values()
         ids = [work.task.request_id for work in works if work.task is not None]
@@ -569,11 +570,15 @@ PLANTED: Final = (
     _mutant("timers that overlap", "timers", (_Timer, "look", _overlapping), 1, "timers"),
     _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 33, "timers"),
     _mutant(
-        "times that come again", "timers", (ether.node.agents.agent_timers, "_DAY", _at_once_anew), 45, "timers clocks"
+        "times that come again",
+        "timers",
+        (ether.node.agents.agent_schedules, "_DAY", _at_once_anew),
+        45,
+        "timers clocks",
     ),
     _mutant("timers of ended instances", "timers", (_Timer, "look", _on_after_the_end), 1, "timers"),
     _mutant("delegations of ended agents", "timers", (AgentHost, "is_open", _on_without_its_agent), 14, "timers"),
-    _mutant("timers of the first instance only", "timers", (AgentTimers, "start", _never_again), 1, "timers"),
+    _mutant("timers of the first instance only", "timers", (AgentSchedules, "start", _never_again), 1, "timers"),
     _mutant("retries of what failed", "retries", (Retry, "_fits", _whatever_fails), 10, "retries"),
     _mutant("retries of what was cancelled", "retries", (Retry, "_fits", _cancelled_fits), 106, "retries cancel"),
     _mutant("no retries after overload", "retries", (Retry, "_fits", _stands(Status.REJECTED_OVERLOAD)), 8, "retries"),
@@ -607,8 +612,8 @@ PLANTED: Final = (
     _mutant("cron expressions of one time", "timers", (_Timer, "_set", _once_by_the_wall), 6, "timers"),
     _mutant("intervals that begin with a run", "timers", (_Every, "due", _at_once), 1, "timers"),
     _mutant("timers without their timeout", "timers", (Node, "_delegate_to_itself", _with_any_timeout), 1, "timers"),
-    _mutant("delegations within a task", "timers", (Responder, "delegate_as", _part_of_a_task), 1, "timers"),
-    _mutant("delays that are half", "timers", (Responder, "call_after", _half_the_time), 1, "timers"),
+    _mutant("delegations within a task", "timers", (NodeServices, "delegate_as", _part_of_a_task), 1, "timers"),
+    _mutant("delays that are half", "timers", (NodeServices, "call_after", _half_the_time), 1, "timers"),
     _mutant("delays that never end", "timers", (Delayed, "_make", _never), 1, "timers"),
     _mutant("delays that cannot be cancelled", "timers", (Delayed, "cancel", _never), 1, "timers"),
     replace(
@@ -620,17 +625,25 @@ PLANTED: Final = (
     ),  # one world in some thousands shows it
     _mutant("instances keep what waits", "sharing", (Sharing, "_give_next", _keep_to_itself), 3, "scale"),
     _mutant(
-        "the highest mailbox only", "priorities", (ether_broker.priority_queue, "choose", _strict), 94, "priorities"
+        "the highest mailbox only",
+        "priorities",
+        (ether_broker.mailbox.priority_queue, "choose", _strict),
+        94,
+        "priorities",
     ),
     _mutant(
         "the lowest mailbox first",
         "priorities",
-        (ether_broker.priority_queue, "choose", _lowest_first),
+        (ether_broker.mailbox.priority_queue, "choose", _lowest_first),
         1,
         "priorities",
     ),
     _mutant(
-        "low mailboxes starve", "priorities", (ether_broker.priority_queue, "choose", _low_starves), 52, "priorities"
+        "low mailboxes starve",
+        "priorities",
+        (ether_broker.mailbox.priority_queue, "choose", _low_starves),
+        52,
+        "priorities",
     ),
     _mutant("the highest inbox only", "priorities", (ether_actors.agent.inbox, "choose", _strict), 36, "priorities"),
     _mutant(

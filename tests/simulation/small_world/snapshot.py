@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
     from ether_actors.supervisor.state.ledger import Entry
     from ether_broker.transport.channel import Channel
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.session import Session
     from tests.simulation.small_world.peer import Peer
     from tests.simulation.small_world.world import World
 

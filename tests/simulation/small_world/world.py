@@ -14,7 +14,7 @@ from typing import Final
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.errors import JournalUnavailable
 from ether_broker.journal.journal import Replayed
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind, mark, read_frame
 from tests.simulation.small_world.journal import SmallJournal, outcomes_of
 from tests.simulation.small_world.peer import Peer, number_of

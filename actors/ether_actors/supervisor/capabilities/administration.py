@@ -27,9 +27,9 @@ from ether_broker.envelope.status import BY_CODE, Status
 from ether_broker.envelope.views.suggestion import THRESHOLD, SuggestionRecord
 from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope
 from ether_broker.name_hint import nearest
-from ether_broker.transport.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
-from ether_broker.transport.session import Session
-from ether_broker.transport.turns import InputQueue
+from ether_broker.transport.sessions.cost import ANSWER_SHIFT, NAMED_SHIFT, reading
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.turns import InputQueue
 from ether_broker.wire.frame import Header, Kind, name_of, read_header
 
 __all__ = ["Administration"]

@@ -19,13 +19,13 @@ from ether_broker.dead_letters import Reason
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.names import EVENT_PATTERN, EVENT_PREFIX, GRAMMAR, is_event
+from ether_broker.envelope.names import EVENT_PREFIX, GRAMMAR, TOPIC_PATTERN, is_topic
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.mailbox import Offer
-from ether_broker.transport.account import Account
-from ether_broker.transport.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
+from ether_broker.mailbox.mailbox import Offer
+from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation
 from ether_broker.wire.frame import Flag, mark, name_of, read_header
 
@@ -167,9 +167,9 @@ class EventService:
 
 def _topic(params: dict[str, Any]) -> str:
     topic = text(params, "topic")
-    if topic is None or not is_event(topic):
+    if topic is None or not is_topic(topic):
         shown = repr(topic)[:80]
-        raise InvalidEnvelope(f"{shown} is no topic of an event: {GRAMMAR[EVENT_PATTERN]}.")
+        raise InvalidEnvelope(f"{shown} is no topic of an event: {GRAMMAR[TOPIC_PATTERN]}.")
     return topic
 
 

@@ -28,7 +28,7 @@ from ether_broker.envelope.names import MAX_RESOURCE, is_resource
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
-from ether_broker.transport.cost import LEASES_SHIFT
+from ether_broker.transport.sessions.cost import LEASES_SHIFT
 from ether_broker.wire.frame import read_header
 
 __all__ = ["RELEASED_PER_STEP", "LeaseService"]

@@ -7,17 +7,18 @@ from typing import Any, Final
 
 from ether_actors.supervisor.capabilities.pages import Place, page, text
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.agent_states import MOST_STATE, KeptState
+from ether_actors.supervisor.state.agent_states import KeptState
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
+from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.errors import AccessDenied, InvalidEnvelope, MalformedFrame
-from ether_broker.transport.cost import ANSWER_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import ANSWER_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.codec import pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, name_of, pack_envelope, read_header
 from ether_broker.wire.saved_state import SavedState, split_state

@@ -16,7 +16,7 @@ from ether_broker.dead_letters import Reason
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, pack_envelope
 
 __all__ = ["RECENT", "Delivery"]

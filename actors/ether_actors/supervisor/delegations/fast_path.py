@@ -26,8 +26,8 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.manifest import ANY, Interface
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
-from ether_broker.mailbox import Offer
-from ether_broker.transport.session import Session
+from ether_broker.mailbox.mailbox import Offer
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import HEADER, Flag, Header, Kind
 
 __all__ = ["FastPath"]

@@ -25,8 +25,8 @@ from ether_actors.supervisor.state.ledger import Entry, State
 from ether_actors.supervisor.state.progress_limiter import BURST, RATE, ProgressLimiter
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.transport.cost import WAITED
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import WAITED
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, folded_of, pack_envelope, read_header, rehead
 
 __all__ = ["PASSED_ON_PER_STEP", "UNCOMMITTED", "UNHEARD", "WAITING", "Progress"]

@@ -18,7 +18,7 @@ from ether_broker.dead_letters import Reason
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
-from ether_broker.transport.cost import MOVED
+from ether_broker.transport.sessions.cost import MOVED
 from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
 __all__ = ["EARLIER_RUN", "MAX_ATTEMPTS", "Reassignment"]

@@ -17,9 +17,9 @@ from ether_broker.envelope.ids import made_at
 from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
-from ether_broker.transport.account import Account
-from ether_broker.transport.cost import ANSWER
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.cost import ANSWER
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Header, name_of
 
 __all__ = ["Rejection", "RejectionPolicy", "broker_full", "cycle", "forged", "id_ahead", "overload", "too_deep"]

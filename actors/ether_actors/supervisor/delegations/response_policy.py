@@ -14,7 +14,7 @@ from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.names import check_names
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Header, rehead
 
 __all__ = ["ResponsePolicy"]

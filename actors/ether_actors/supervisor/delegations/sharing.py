@@ -23,8 +23,8 @@ from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import AccessDenied, InvalidEnvelope
-from ether_broker.transport.cost import BLOCKED, HOLDERS_SHIFT, SHARED
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import BLOCKED, HOLDERS_SHIFT, SHARED
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["SHARED_PER_STEP", "TELL", "Sharing"]

@@ -19,7 +19,7 @@ from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError, JournalCorrupt
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
 
 __all__ = ["Accepted", "History", "Present"]

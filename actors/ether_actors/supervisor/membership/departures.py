@@ -15,8 +15,8 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
 from ether_actors.supervisor.state.ledger import Entry
-from ether_broker.transport.cost import HOLDERS_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import HOLDERS_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["POINTS_PER_STEP", "Departures"]

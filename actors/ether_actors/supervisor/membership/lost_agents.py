@@ -11,7 +11,7 @@ from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.errors import TooMuch
 from ether_broker.sorted_keys import SortedKeys
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 
 __all__ = ["LostAgents"]
 

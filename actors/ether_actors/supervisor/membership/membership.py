@@ -20,7 +20,7 @@ from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
-from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_topic
+from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_prefix
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
 from ether_broker.envelope.version import PROTOCOL_MAJOR, SCHEMA_VERSION, check_schema_version
 from ether_broker.errors import (
@@ -33,8 +33,8 @@ from ether_broker.errors import (
 )
 from ether_broker.observer_cursor import ObserverCursor
 from ether_broker.transport.address import Address
-from ether_broker.transport.cost import BLOCKED, LOADS_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import BLOCKED, LOADS_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import DRAINS, Header, Kind, pack_envelope
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class Membership:
         is_list = isinstance(topics, list)
         if is_list:
             check_observer(session, header.request_id, topics)  # first: each of them is looked at after that
-        if not is_list or not all(isinstance(topic, str) and is_topic(topic) for topic in topics):
+        if not is_list or not all(isinstance(topic, str) and is_prefix(topic) for topic in topics):
             msg = f"OBSERVE: topics is {repr(topics)[:_REASON]} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
         position = since or self._state.tap.next

@@ -15,8 +15,8 @@ from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import AccessDenied, TooMuch
 from ether_broker.security.access_list import Grant
-from ether_broker.transport.cost import RIGHTS_SHIFT, TOLD_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import RIGHTS_SHIFT, TOLD_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["CLEARED", "TOLD_PER_STEP", "Monitors"]

@@ -17,8 +17,8 @@ from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
-from ether_broker.transport.cost import AGAIN_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import AGAIN_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]

@@ -17,8 +17,8 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.cost import AWAITING_SHIFT, RETAINED_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import AWAITING_SHIFT, RETAINED_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
 __all__ = ["Reconnection"]

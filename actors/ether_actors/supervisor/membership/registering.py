@@ -23,8 +23,8 @@ from ether_broker.errors import (
     InvalidManifest,
     TooMuch,
 )
-from ether_broker.transport.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import AGENT, CAPABILITY, MANIFEST_SHIFT
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["Registering"]

@@ -1,4 +1,4 @@
-"""What has ended and nodes do not answer: whoever leaves too much so, for too long, loses the nodes that leave most."""
+"""The shares of what has ended and is not answered: who has too much for too long loses the nodes that leave most."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD
-from ether_broker.transport.account import Account
+from ether_broker.transport.sessions.account import Account
 
 __all__ = ["Unanswered"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ether_broker.name_hint import nearest
-from ether_broker.transport.cost import HINT_SHIFT
+from ether_broker.transport.sessions.cost import HINT_SHIFT
 
 __all__ = ["LOOKED_AT", "hint"]
 

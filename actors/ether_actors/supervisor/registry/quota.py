@@ -8,7 +8,7 @@ from ether_broker.errors import InvalidEnvelope, TooMuch
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.session import Session
 
 __all__ = [
     "MOST_AGENTS",

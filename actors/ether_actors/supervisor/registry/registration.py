@@ -12,10 +12,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ether_broker.envelope.manifest import Capability, Interface, Manifest
-from ether_broker.mailbox import Mailbox
+from ether_broker.mailbox.mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.session import Session
 
 __all__ = ["Choice", "Condition", "Group", "Registration", "places_of", "turns"]
 

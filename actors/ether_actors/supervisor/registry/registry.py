@@ -14,11 +14,11 @@ from ether_actors.supervisor.registry.subscription_index import SubscriptionInde
 from ether_broker.envelope.manifest import ANY, Capability, Interface, Manifest
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.errors import DuplicateAgent
-from ether_broker.mailbox import Mailbox
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox import Mailbox
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import EVERYTHING, Access, Grant
 from ether_broker.sorted_keys import SortedKeys
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.session import Session
 
 __all__ = ["Registry"]
 

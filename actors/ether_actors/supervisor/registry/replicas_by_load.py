@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 from ether_actors.supervisor.registry.registration import Condition, Registration, turns
 from ether_broker.envelope.manifest import Interface, Manifest
-from ether_broker.transport.cost import FEW_GROUPS, GROUPS_SHIFT
-from ether_broker.transport.session import Session
+from ether_broker.transport.sessions.cost import FEW_GROUPS, GROUPS_SHIFT
+from ether_broker.transport.sessions.session import Session
 
 __all__ = ["FEW", "Replicas", "Watcher"]
 

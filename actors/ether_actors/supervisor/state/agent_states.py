@@ -9,10 +9,8 @@ from typing import Final
 
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["MOST_STATE", "MOST_STATES", "AgentStates", "KeptState"]
+__all__ = ["MOST_STATES", "AgentStates", "KeptState"]
 
-MOST_STATE: Final = 64 << 10
-"""Bytes of the state of one agent."""
 MOST_STATES: Final = 64 << 20
 """Bytes of all of them, with `_RECORD` for each; the nodes of one key, or a node without one, may have half of it."""
 _RECORD: Final = 256

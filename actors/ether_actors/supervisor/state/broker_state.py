@@ -21,13 +21,13 @@ from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, JournalUnavailable
 from ether_broker.journal.journal import Journal
-from ether_broker.mailbox import Mailbox
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox import Mailbox
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
-from ether_broker.transport.cost import ANSWER, DEAD_LETTER
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.cost import ANSWER, DEAD_LETTER
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.codec import external_id, pack_response, read_response
 from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.state.numbered import SPARE, following
 from ether_actors.supervisor.state.timing_wheel import TimingWheel
-from ether_broker.priority_queue import NORMAL
-from ether_broker.wire.frame import Flag, priority_of
+from ether_broker.envelope.priority import NORMAL, NOT_NORMAL, priority_of
+from ether_broker.wire.frame import Flag
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
     from ether_actors.supervisor.state.progress_limiter import ProgressLimiter
-    from ether_broker.transport.account import Account
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.account import Account
+    from ether_broker.transport.sessions.session import Session
     from ether_broker.wire.frame import Header
 
 __all__ = ["ENTRY_OVERHEAD", "Entry", "Ledger", "State"]
@@ -41,7 +41,6 @@ _VOLATILE: Final = int(Flag.VOLATILE)
 _ROUTED: Final = int(Flag.ROUTED)
 _FLAGS: Final = 3
 """Where an envelope has them."""
-_PRIORITY: Final = int(Flag.HIGH | Flag.LOW)
 ENTRY_OVERHEAD: Final = 768
 """Bytes that an entry takes beside its envelope."""
 _QUESTIONS_SHIFT: Final = 6
@@ -84,7 +83,7 @@ class Entry:
     pinned: bool
     """Whether nobody else may have it: the delegator named the agent, without FALLTHROUGH."""
     priority: int
-    """As of `PriorityQueue`."""
+    """Its class, as of `priority_of`."""
     progress: ProgressLimiter | None
     """What it may still tell of itself, once it has told something."""
     parent: Entry | None
@@ -138,7 +137,7 @@ class Entry:
         self.state = _QUEUED
         self.holds_credit = False
         self.is_volatile = bool(header.flags & _VOLATILE)
-        self.priority = priority_of(header.flags) if header.flags & _PRIORITY else NORMAL
+        self.priority = priority_of(header.flags) if header.flags & NOT_NORMAL else NORMAL
 
     @property
     def is_over(self) -> bool:

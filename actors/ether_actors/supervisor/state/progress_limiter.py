@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ether_broker.transport.session import Session
+    from ether_broker.transport.sessions.session import Session
 
 __all__ = ["BURST", "RATE", "ProgressLimiter"]
 

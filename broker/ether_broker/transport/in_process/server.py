@@ -11,7 +11,7 @@ from typing import Final
 from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.direct_link import DirectLink
 from ether_broker.transport.in_process.link import InProcessLink
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.transport.step_lock import StepLock
 from ether_broker.wire.frame import Frame, Message, read_frame
 

@@ -11,7 +11,7 @@ from typing import Final
 from ether_broker.clock import Clock, SystemClock
 from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.memory.link import MemoryLink
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.session_table import SessionTable
 
 __all__ = ["MemoryServer"]
 

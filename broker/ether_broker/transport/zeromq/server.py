@@ -20,7 +20,7 @@ from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
 
 if TYPE_CHECKING:
-    from ether_broker.transport.session_table import SessionTable
+    from ether_broker.transport.sessions.session_table import SessionTable
     from ether_broker.transport.zeromq.curve_server import CurveGuard
 
 __all__ = ["KEEPALIVE", "MAX_MESSAGE", "ZmqServer"]

@@ -21,10 +21,11 @@ from ether.cli.common.options import TimeoutOption, with_options
 from ether.cli.common.output import Output
 from ether.runtime import Runtime
 from ether.text_io.terminal import say
-from ether_actors.task.retry import Retry
+from ether_actors.delegator.retry import Retry
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.priority import WORDS, Priority
 from ether_broker.envelope.response import Response
 from ether_broker.errors import BrokerUnavailable, EtherError, NameTaken, UsageError
 from ether_broker.name_hint import choice, nearest
@@ -35,7 +36,7 @@ __all__ = ["CONTEXT_SETTINGS", "delegate", "execute"]
 CONTEXT_SETTINGS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of these commands for typer: options that a command has not become parameters, as in `--path src`."""
 _PYTHONS: Final = {"True": True, "False": False}
-_PRIORITIES: Final = {word: word for word in ("high", "normal", "low")}
+_PRIORITIES: Final[dict[str, Priority]] = {word: word for word in WORDS}
 _NAME: Final = "--name is a parameter here; the bus that runs under a name is --connect ipc://NAME."
 _TAKEN: Final = 0.25
 """Seconds after which a name that was taken is tried again."""
@@ -80,7 +81,7 @@ class Work:
     priority: Annotated[
         str | None,
         typer.Option(
-            metavar="high|normal|low", help="What goes first of what waits for an agent.", show_default="normal"
+            metavar="|".join(WORDS), help="What goes first of what waits for an agent.", show_default="normal"
         ),
     ] = None
     retry: Annotated[

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ether.cli.common.output import Format, Output, seconds
 from ether.text_io.terminal import console, is_drawn, say
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status

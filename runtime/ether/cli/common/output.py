@@ -6,6 +6,7 @@ document, `jsonl` one a line; they are for programs and have every field.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -75,6 +76,11 @@ class Output:
             self._document(value)
         elif text:
             put(text)
+
+    def url(self, url: str) -> None:
+        """Print the URL of a bus that is up, and go on where nobody reads it: the bus is there for others too."""
+        with contextlib.suppress(OSError):
+            self.value({"url": url}, url)
 
     def _document(self, value: Any) -> None:
         text = json_text(value, indent=2)

@@ -33,7 +33,7 @@ from ether.cluster.file.file_schema import START, AccessSection, ClusterFile
 from ether.cluster.file.yaml_document import Place, YamlDocument
 from ether.cluster.metrics_endpoint import MetricsSpec
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
-from ether_broker.mailbox_limits import Limits
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import Access
 

@@ -11,7 +11,7 @@ from ether_actors.agent.scale import Scale
 from ether_actors.backoff import Backoff
 from ether_broker.envelope.model import AgentName
 from ether_broker.errors import EtherError, InvalidSpec
-from ether_broker.mailbox_limits import LEAST, Limits
+from ether_broker.mailbox.mailbox_limits import LEAST, Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from ether.cluster.reloading.reload_plan import ReloadReport
+from ether.cluster.reloading.reload_report import ReloadReport
 from ether.process.start_failure import error_of_code
 from ether_broker.discovery.own_clusters import user_of
 from ether_broker.errors import BrokerUnavailable, EtherError, Forbidden

@@ -7,6 +7,6 @@
 Absolute times say what the machine did at that minute; only ratios within one run are compared. Importing this
 package imports neither NATS nor anything else of an extra.
 
-May import: `lab`, `lab.bench.baselines`, `lab.harness`, `text_io`, `version`, the layers below.
-Used by: `cli.tools`.
+May import: `lab`, `lab.bench.baselines`, `lab.bench.cases`, `lab.harness`, `text_io`, `version`, the layers below.
+Used by: `cli.tools`, `lab.bench.cases`.
 """

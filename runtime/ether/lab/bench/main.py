@@ -8,17 +8,17 @@ import platform
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ether.lab.bench.artifacts import ARTIFACTS
 from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
-from ether.lab.bench.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
-from ether.lab.bench.embedded import embedded
-from ether.lab.bench.events import EVENTS
-from ether.lab.bench.idle import agents, crowd, idle
-from ether.lab.bench.imports import imports
-from ether.lab.bench.maps import MAPS
-from ether.lab.bench.peers import PEERS
-from ether.lab.bench.recovery import failover, recovery
+from ether.lab.bench.cases.artifacts import ARTIFACTS
+from ether.lab.bench.cases.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
+from ether.lab.bench.cases.embedded import embedded
+from ether.lab.bench.cases.events import EVENTS
+from ether.lab.bench.cases.idle import agents, crowd, idle
+from ether.lab.bench.cases.imports import imports
+from ether.lab.bench.cases.maps import MAPS
+from ether.lab.bench.cases.peers import PEERS
+from ether.lab.bench.cases.recovery import failover, recovery
 from ether.lab.bench.settings import BenchSettings
 from ether.lab.report import Figure, Report, Row
 from ether.version import installed_version

@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.payload import pack
 

@@ -19,7 +19,7 @@ from ether.lab.torture.workload import Job, make_job
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError

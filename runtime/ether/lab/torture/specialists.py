@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from ether.lab.torture.history.log import LogWriter
 from ether.lab.torture.history.message import note_outcome
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.ids import new_id, to_text
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ether.node.agents.scalable import check_scalable
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
+from ether.node.node_services import NodeServices
 from ether.node.responder import Responder
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.agent_bus import NamedAgent
-from ether_actors.agent.scale import check_scalable
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.execution.resources import Resources
@@ -78,19 +79,21 @@ class AgentHost:
         name: of the node; no agent of it can have it.
         sender: the way to the broker.
         control_calls: make the calls when an agent is registered.
-        responder: gives the cells their services.
+        responder: answers for them.
+        services: of the cells.
         resources: what the node runs on.
         session_state: with the broker.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
-        self, name: str, sender: Sender, control_calls: ControlCalls, responder: Responder, resources: Resources,
-        session_state: SessionState,
+        self, name: str, sender: Sender, control_calls: ControlCalls, responder: Responder, services: NodeServices,
+        resources: Resources, session_state: SessionState,
     ) -> None:  # fmt: skip
         self._name = name
         self._sender = sender
         self._control_calls = control_calls
         self._responder = responder
+        self._services = services
         self._resources = resources
         self._session_state = session_state
         self._cells: dict[bytes, Cell] = {}
@@ -205,7 +208,7 @@ class AgentHost:
             dispatcher = resources.make_pool(cls.max_concurrency if cls else 1, f"ether-agent-{name}")
         elif dispatch == "loop":
             dispatcher = LoopDispatcher(resources.loop)
-        cell = self._cells[name.encode()] = Cell(name, make, self._responder, dispatcher)
+        cell = self._cells[name.encode()] = Cell(name, make, self._services, dispatcher)
         self._leaving.discard(name.encode())
         return cell
 

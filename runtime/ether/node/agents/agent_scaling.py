@@ -15,10 +15,11 @@ from itertools import islice
 from typing import Final
 
 from ether.node.agents.agent_host import AgentHost, NotStarted
+from ether.node.agents.scale_policy import ScalePolicy
 from ether.node.agents.supervision import AgentSupervision
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
-from ether_actors.agent.scale import Scale, ScalePolicy
+from ether_actors.agent.scale import Scale
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_broker.envelope.payload import pack

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether.node.agents.agent_host import AgentHost, NotStarted
 from ether_actors.execution.cell import Cell, CellState
+from ether_actors.execution.due_calls import DueCalls
 from ether_actors.execution.resources import Resources
-from ether_actors.execution.timers import Timers
 from ether_actors.threads.latch import Waitable
 from ether_broker import errors
 from ether_broker.unread_log import warn_unread
@@ -41,15 +41,15 @@ class AgentSupervision:
     Args:
         agent_host: where the agents are.
         resources: what the node runs on.
-        timers: for restarts after a pause.
+        due_calls: for restarts after a pause.
     """
 
-    def __init__(self, agent_host: AgentHost, resources: Resources, timers: Timers) -> None:
+    def __init__(self, agent_host: AgentHost, resources: Resources, due_calls: DueCalls) -> None:
         self.random: random.Random = resources.random
         self.monotonic: Callable[[], float] = resources.monotonic
         self.run: Callable[[Callable[[], None]], None] = resources.run
         self.wait: Callable[[Waitable, float | None], bool] = resources.wait
-        self.call_at: Callable[[float, Callable[[], None]], None] = timers.add
+        self.call_at: Callable[[float, Callable[[], None]], None] = due_calls.add
         self.make_cell: Callable[[str, Callable[[], Any], type[Agent] | None], Cell] = agent_host.make_cell
         self.announce: Callable[[Cell], BaseException | None] = agent_host.announce
         self.restarting: Callable[[Cell, str], None] = agent_host.restarting

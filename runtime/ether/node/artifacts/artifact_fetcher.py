@@ -20,8 +20,9 @@ from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_actors.task.task import running_task
 from ether_actors.threads.latch import Latch
+from ether_broker.artifacts.fetching import FetchEnded, NodeAbsent
 from ether_broker.encoding.bounded import CONTROL, read_map
-from ether_broker.envelope.artifact import Artifact, FetchEnded, NodeAbsent
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status

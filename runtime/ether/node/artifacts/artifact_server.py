@@ -20,8 +20,9 @@ from typing import Final
 
 from ether.node.connection.sender import Sender
 from ether_actors.execution.resources import Resources
+from ether_broker.artifacts.sealing import seal
 from ether_broker.encoding.bounded import Bounds, read_map
-from ether_broker.envelope.artifact import Artifact, ArtifactSource, seal
+from ether_broker.envelope.artifact import Artifact, ArtifactSource
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import (

@@ -13,7 +13,7 @@ from ether.review.scout.params import Exploration, FilePath, Findings, Search
 from ether.review.scout.search import search
 from ether.review.scout.summary import Group, summarise
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
 from ether_actors.task.task import Task
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status

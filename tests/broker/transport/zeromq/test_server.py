@@ -13,8 +13,8 @@ import zmq
 
 from ether_broker.errors import AddressInUse, InvalidEndpoint
 from ether_broker.transport.address import INCARNATION
-from ether_broker.transport.session import Session
-from ether_broker.transport.session_table import SessionTable
+from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.transport.zeromq.server import ZmqServer
 from ether_broker.wire.frame import read_frame
 from tests.support import child_environment, wait_until

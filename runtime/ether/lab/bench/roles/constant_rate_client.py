@@ -13,7 +13,7 @@ from ether.lab.bench.roles.node import Client
 from ether.lab.harness.histogram import Histogram
 from ether.lab.harness.role import Info
 from ether.lab.harness.workload import OPAQUE, body_of, capability_of
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 
 __all__ = ["ConstantRateClient"]
 

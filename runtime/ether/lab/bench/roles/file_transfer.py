@@ -12,7 +12,8 @@ from typing import Final
 
 from ether.lab.bench.roles.node import Node
 from ether.lab.harness.role import Info
-from ether_broker.envelope.artifact import FETCHERS, Artifact
+from ether_broker.artifacts.fetching import FETCHERS
+from ether_broker.envelope.artifact import Artifact
 from ether_broker.errors import InternalError
 
 __all__ = ["FileClient", "FileServer"]

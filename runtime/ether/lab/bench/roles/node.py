@@ -14,8 +14,8 @@ from ether.lab.harness.procfs import resident_bytes
 from ether.lab.harness.role import CHUNK, Info, Role, serial
 from ether.lab.harness.workload import EchoAgent, body_of, capability_of
 from ether.runtime import Runtime
+from ether_actors.delegator.handle import Handle
 from ether_actors.observers.observer import Observation, Observer
-from ether_actors.task.handle import Handle
 
 __all__ = ["Client", "Host", "Node", "Watcher", "Worker"]
 

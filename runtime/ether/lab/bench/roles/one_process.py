@@ -20,9 +20,9 @@ from ether.lab.harness.role import Info, Role, pipelined, serial
 from ether.lab.harness.workload import OPAQUE, EchoAgent, body_of, capability_of
 from ether.runtime import Runtime
 from ether_actors.agent.agent import Agent
-from ether_actors.agent.capability import capability
+from ether_actors.agent.declarations.capability import capability
+from ether_actors.delegator.handle import Handle
 from ether_actors.observers.observer import Observer
-from ether_actors.task.handle import Handle
 
 __all__ = ["OneProcess"]
 

@@ -13,7 +13,7 @@ from ether.lab.harness.role import Info, Role
 from ether.lab.harness.workload import OPAQUE, Holder, body_of, capability_of
 from ether.runtime import Runtime
 from ether_actors.backoff import Backoff
-from ether_actors.task.handle import Handle
+from ether_actors.delegator.handle import Handle
 from ether_broker.errors import InternalError
 
 __all__ = ["ProcessKiller"]

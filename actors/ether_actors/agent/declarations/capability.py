@@ -1,0 +1,298 @@
+"""Capabilities as methods: what a decorated method declares, and how a delegation's parameters become its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+
+from ether_actors.agent.declarations.declared_methods import check_is_new
+from ether_actors.agent.declarations.schedule import schedule_of
+from ether_actors.task.parameter_errors import ParameterError
+from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.artifact import Artifact
+from ether_broker.envelope.manifest import Capability
+from ether_broker.envelope.model import problem_words
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.response import Response
+from ether_broker.errors import InvalidManifest
+
+if TYPE_CHECKING:
+    from ether_actors.task.task import Task
+
+__all__ = ["Handler", "WrongResult", "capability", "handlers_of", "hints_of", "is_declared", "task_parameter"]
+
+_MARK: Final = "__ether_capability__"
+_NOTHING: Final = pack(None)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class WrongResult(Exception):
+    """The error that a handler returned something else than it declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    name: str
+    confidence: float
+    constraints: tuple[str, ...]
+    latency_weight: float
+    idempotent: bool
+    description: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def capability(
+    name: str,
+    *,
+    confidence: float = 1.0,
+    constraints: tuple[str, ...] | list[str] = (),
+    latency_weight: float = 1.0,
+    idempotent: bool = False,
+    description: str = "",
+) -> Callable[[_F], _F]:
+    """Declare that a method of an `Agent` is a capability.
+
+    The method takes, besides an optional `task: Task`, either one parameter annotated with a pydantic model (or named
+    `params`, for the whole body as it is), or any annotated parameters, which are matched by name. It may be
+    `async def`. Its parameters' and its result's JSON Schemas stand in the manifest.
+
+    Args:
+        name: dotted, from the general to the special, as in `research.context.deepen`; `*` accepts capabilities that no
+            other agent holds.
+        confidence: 0 to 1.
+        constraints: for people, as in `"Requires network fetch tools"`.
+        latency_weight: relative cost in time; lighter holders are preferred among equally busy ones.
+        idempotent: whether it may run twice. If its node is lost, an idempotent one runs again, and another ends
+            FAILED_EXECUTION with the code `node_lost` (G3).
+        description: default: the first line of the method's docstring.
+
+    Raises:
+        InvalidManifest: the name or a number is not allowed.
+    """
+    if not isinstance(name, str):
+        msg = '@capability needs a name, in parentheses: @capability("text.count").'
+        raise InvalidManifest(msg)
+    try:
+        Capability.model_validate({"name": name, "confidence": confidence, "latency_weight": latency_weight})
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        msg = f"@capability({name!r}): {problem['loc'][0]}: {problem_words(problem)}."
+        raise InvalidManifest(msg) from None
+
+    def mark(function: _F) -> _F:
+        check_is_new(function, sys._getframe(1).f_locals)  # noqa: SLF001  where the decorator stands
+        text = description or (inspect.getdoc(function) or "").partition("\n")[0]
+        declared = _Declaration(name, confidence, tuple(constraints), latency_weight, idempotent, text)
+        setattr(function, _MARK, declared)
+        return function
+
+    return mark
+
+
+class Handler:
+    """The method of a capability, with what is needed to call it; one for each class, shared by its agents."""
+
+    __slots__ = ("_adapter", "_field", "_names", "_result", "_whole", "capability", "function", "is_async", "task_name")
+
+    def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
+        declared: _Declaration = getattr(function, _MARK)
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        hints = hints_of(function, namespace)
+        self.task_name, parameters = task_parameter(function, namespace)
+        self._field: str | None = None
+        self._names: dict[str, str] = {}
+        self._whole: Any = None
+        self._adapter: TypeAdapter[Any] | None = None
+        self._bind(declared.name, parameters, hints)
+        result = hints.get("return", Any)
+        plain = result in (Any, None, type(None)) or result is Response or result is inspect.Parameter.empty
+        self._result: TypeAdapter[Any] | None = None if plain else TypeAdapter(result)
+        self.capability = Capability(
+            name=declared.name,
+            confidence=declared.confidence,
+            constraints=declared.constraints,
+            latency_weight=declared.latency_weight,
+            idempotent=declared.idempotent,
+            description=declared.description,
+            params_schema=_schema(self._adapter),
+            result_schema=_schema(self._result, mode="serialization"),
+        )
+
+    def _bind(self, name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> None:
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                msg = f"{self.function.__qualname__} ({name}): parameter {parameter} has no name that params could use."
+                raise InvalidManifest(msg)
+        if len(parameters) == 1:
+            only = parameters[0]
+            hint = hints.get(only.name, Any)
+            is_model = isinstance(hint, type) and issubclass(hint, BaseModel) and not issubclass(hint, Artifact)
+            if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or hint is bytes):
+                self._field, self._whole = only.name, hint
+                self._adapter = None if hint in (Any, bytes) else TypeAdapter(hint)
+                return
+        fields: dict[str, Any] = {}
+        extra: Literal["allow", "forbid"] = "forbid"
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                extra = "allow"
+                continue
+            default = ... if parameter.default is parameter.empty else parameter.default
+            hint = hints.get(parameter.name, Any)
+            # Under a name of our own, as `schema`, `json` or `_x` mean something else to pydantic.
+            self._names[f"p{len(fields)}"] = parameter.name
+            fields[f"p{len(fields)}"] = (hint, Field(default, alias=parameter.name))
+        model = create_model(
+            f"{self.function.__name__}_params",
+            __config__=ConfigDict(extra=extra, arbitrary_types_allowed=True, protected_namespaces=()),
+            **fields,
+        )
+        self._adapter = TypeAdapter(model)
+
+    @property
+    def needs_params(self) -> bool:
+        """Whether it cannot be called without parameters."""
+        try:
+            self.arguments(_NOTHING)
+        except ParameterError:
+            return True
+        return False
+
+    def arguments(self, params: bytes) -> dict[str, Any]:
+        """Turn a delegation's packed parameters into the method's arguments; each call gets objects of its own.
+
+        Raises:
+            ParameterError: they do not fit; names the fields.
+            InvalidEnvelope: as `unpack`.
+        """
+        value = unpack(params, bounded=True)
+        if self._adapter is None:
+            assert self._field is not None
+            if self._whole is bytes and type(value) is not bytes:
+                msg = f"params has to be bytes and is a {type(value).__name__}"
+                raise ParameterError(msg, unexpected=(self._field,))
+            return {self._field: value}
+        if value is None:
+            value = {}
+        try:
+            valid = self._adapter.validator.validate_python(value)
+        except ValidationError as error:
+            raise ParameterError.of(self.capability.name, value, error) from None
+        if self._field is not None:
+            return {self._field: valid}
+        arguments = dict(valid.__pydantic_extra__ or {})
+        for ours, name in self._names.items():
+            arguments[name] = getattr(valid, ours)
+        return arguments
+
+    def result(self, value: Any) -> Any:
+        """Check a result against the return annotation.
+
+        Raises:
+            WrongResult: it is something else.
+        """
+        if self._result is None or isinstance(value, Response):
+            return value
+        try:
+            return self._result.validator.validate_python(value)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(str(part) for part in problem["loc"]) or "the result"
+            msg = (
+                f"{self.function.__qualname__} returned a {type(value).__name__} that is not what it declares: "
+                f"{where}: {problem['msg']}"
+            )
+            raise WrongResult(msg) from None
+
+    def call(self, agent: object, arguments: dict[str, Any], task: Task) -> Any:
+        """Call the method; an `async def` gives a coroutine."""
+        if self.task_name is not None:
+            arguments[self.task_name] = task
+        return self.function(agent, **arguments)
+
+
+def is_declared(function: object) -> bool:
+    """Whether a function is declared to be a capability."""
+    return hasattr(function, _MARK)
+
+
+def task_parameter(
+    function: Callable[..., Any], namespace: dict[str, Any]
+) -> tuple[str | None, list[inspect.Parameter]]:  # fmt: skip
+    """The parameter of a method that is its task, if it has one, and the others.
+
+    Raises:
+        InvalidManifest: an annotation names what cannot be found.
+    """
+    hints = hints_of(function, namespace)
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    task = next((parameter.name for parameter in parameters if _is_task(parameter, hints)), None)
+    return task, [parameter for parameter in parameters if parameter.name != task]
+
+
+def _is_task(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
+    hint = hints.get(parameter.name)
+    if hint is None:
+        return parameter.name == "task"
+    return isinstance(hint, type) and any(base.__module__ == "ether_actors.task.task" for base in hint.__mro__)
+
+
+def hints_of(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    """The annotations of a function, evaluated.
+
+    Raises:
+        InvalidManifest: one names what cannot be found.
+    """
+    try:
+        return get_type_hints(function, localns=namespace, include_extras=True)
+    except NameError as error:
+        msg = (
+            f"{function.__qualname__}: the annotation names {error.name!r}, which cannot be found from module "
+            f"{function.__module__}: import it there, not only under TYPE_CHECKING."
+        )
+        raise InvalidManifest(msg) from None
+
+
+def _schema(adapter: TypeAdapter[Any] | None, mode: Any = "validation") -> Any:
+    if adapter is None:
+        return freeze({})
+    try:
+        schema = adapter.json_schema(mode=mode)
+    except Exception:  # noqa: BLE001  a type without a JSON Schema still validates; the manifest just says less
+        return freeze({})
+    schema.pop("title", None)
+    return freeze(schema)
+
+
+def handlers_of(cls: type, namespace: dict[str, Any]) -> dict[str, Handler]:
+    """{capability: handler} of a class, those of its bases included.
+
+    Raises:
+        InvalidManifest: two methods declare one capability, or one cannot be called by parameters.
+    """
+    found: dict[str, Handler] = {}
+    for name in dir(cls):
+        function = inspect.getattr_static(cls, name, None)
+        if not hasattr(function, _MARK) or not callable(function):
+            if schedule_of(function) is not None:
+                msg = f'{cls.__qualname__}.{name} has a schedule and no capability: put @capability("…") below it.'
+                raise InvalidManifest(msg)
+            continue
+        handler = Handler(function, namespace)
+        if schedule_of(function) is not None and handler.needs_params:
+            msg = f"{cls.__qualname__}.{name} has a schedule, so each of its parameters needs a default."
+            raise InvalidManifest(msg)
+        other = found.setdefault(handler.capability.name, handler)
+        if other is not handler:
+            msg = (
+                f"{cls.__qualname__} declares {handler.capability.name!r} twice: "
+                f"{other.function.__name__} and {function.__name__}; give each a name of its own."
+            )
+            raise InvalidManifest(msg)
+    return found

@@ -1,0 +1,73 @@
+"""The keywords of `delegate` and of the calls like it: a type checker finds a misspelt one, and so does the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ether_actors.delegator.retry import Retry
+from ether_broker.envelope.delegation import Budget
+from ether_broker.envelope.fields import DelegationFields
+from ether_broker.errors import InvalidEnvelope, UsageError
+from ether_broker.name_hint import nearest
+
+__all__ = ["DelegateOptions", "check_each", "check_keywords"]
+
+_NO_KEYWORDS: Final = {
+    "from_agent": "the agent that delegates is set by itself",
+    "to_agent": "name the agent with `to`",
+    "context_slice": "give it as `context`",
+    "attempt": "the bus counts the attempts",
+    "timestamp": "the time of the call is set by itself",
+    "schema_version": "the version is set by itself",
+}
+"""Fields of a delegation that `delegate` does not take by keyword, and why."""
+
+
+class DelegateOptions(DelegationFields, total=False):
+    """The keyword arguments of `delegate`, without the agent's name."""
+
+    timeout: float | None
+    budget: Budget | None
+    objective: str
+    context: Any
+    retry: Retry | None
+
+
+_KEYWORDS: Final = ("to", *DelegateOptions.__annotations__)
+_LISTED: Final = ", ".join(sorted(_KEYWORDS))
+
+
+def check_keywords(keywords: Iterable[str], call: str = "delegate", *own: str) -> None:
+    """Check that `delegate` takes each of these keywords.
+
+    Args:
+        keywords: that were given, besides those of the call's signature.
+        call: what was called, which hands them on to `delegate`.
+        own: further keywords of it, which may be meant.
+
+    Raises:
+        InvalidEnvelope: it does not take one; the message says what to do.
+    """
+    for name in keywords:
+        if name in _NO_KEYWORDS:
+            raise InvalidEnvelope(f"{call}() takes no {name}: {_NO_KEYWORDS[name]}.")
+        if name not in _KEYWORDS:
+            hint = nearest(name, (*_KEYWORDS, *own))
+            raise InvalidEnvelope(
+                f"{call}() has no keyword {name!r:.80}; the capability's parameters go into the dict, as in "
+                f"delegate('page.read', {{'path': …}}).{hint if '?' in hint else f' Known: {_LISTED}.'}"
+            )
+
+
+def check_each(options: Mapping[str, object], what: str) -> None:
+    """Check the keywords that are for each of several delegations.
+
+    Raises:
+        UsageError: one of them can be of one delegation only.
+        InvalidEnvelope: `delegate` has no such keyword.
+    """
+    for name in ("request_id", "external_id"):
+        if options.get(name) is not None:
+            raise UsageError(f"{what} makes many delegations, and {name} is of one: leave it out.")
+    check_keywords(options, what, *(() if what == "broadcast" else ("window",)))

@@ -1,0 +1,20 @@
+"""The check of a number in a specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ether_broker.errors import InvalidSpec
+
+__all__ = ["check_number"]
+
+
+def check_number(where: str, name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:
+    """Check a number of a specification.
+
+    Raises:
+        InvalidSpec: it does not fit; the message says where and what would.
+    """
+    if isinstance(value, int | float) and fits(value):
+        return
+    raise InvalidSpec(f"{where}: {name} is {value!r}; give {wanted}.")

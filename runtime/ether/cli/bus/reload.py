@@ -1,0 +1,59 @@
+"""`ether reload`: change a bus while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ether.cli.common.exit_code import ExitCode
+from ether.cli.common.listening import others
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output
+from ether_broker.errors import BrokerUnavailable
+from ether_broker.transport.endpoint import default_endpoint
+
+__all__ = ["reload"]
+
+
+@with_options
+def reload(
+    *,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE", help="The changed cluster file.", show_default="the one that the cluster has read last"
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLUSTER",
+            envvar="ETHER_CLUSTER__NAME",
+            help="Of the cluster.",
+            show_default="the file's, or default",
+        ),
+    ] = None,
+    out: Output,
+) -> None:
+    """Have a cluster that `ether up` runs take its changed file: what has changed starts, drains and stops, nothing else does.
+
+    Waits until that is done, and prints what was started, restarted, stopped and left unchanged. A file that is not valid, or
+    that changes more than `nodes`, is refused as a whole. Exit code 1: something did not start.
+    """
+    from ether.cluster.file.file_loader import load
+    from ether.cluster.reloading.reload_requests import request_reload
+
+    if file is not None:
+        name = load(file, {"cluster.name": name}).name
+    name = name or "default"
+    try:
+        report = request_reload(name, None if file is None else str(Path(file).absolute()))
+    except BrokerUnavailable as error:
+        found = others(default_endpoint(name))
+        there = f" These buses are there: {', '.join(found)}." if found else ""
+        raise BrokerUnavailable(f"{error} Start it with `ether up FILE`, or name it with --name.{there}") from None
+    out.value(report.as_dict(), "\n".join(report.lines()))
+    if not report.is_complete:
+        raise typer.Exit(ExitCode.FAILED)

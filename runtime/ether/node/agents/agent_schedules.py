@@ -1,0 +1,110 @@
+"""The schedules of the agents of a node: each has its agent delegate a capability to itself when it says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ether.node.unwatched_failures import UnwatchedFailures
+from ether_actors.agent.declarations.schedule import Schedule
+from ether_actors.delegator.handle import Handle
+from ether_actors.execution.cell import Cell, CellState
+from ether_actors.execution.resources import Resources
+from ether_broker.errors import EtherError
+
+__all__ = ["AgentSchedules"]
+
+logger: logging.Logger = logging.getLogger("ether.timers")
+
+_DAY: Final = 86_400.0
+"""Seconds by which a clock must have been wrong for a time to come again."""
+_LOOK: Final = 30.0
+"""Seconds after which a time by the wall clock, which may be set, is looked at again."""
+
+
+class AgentSchedules:
+    """The schedules of all agents of a node, each kept by a timer.
+
+    Args:
+        resources: whose clocks they go by.
+        call_at: calls something in the pool at a time by the node's clock.
+        delegate: (cell, capability, seconds) makes its agent delegate one of its capabilities to itself.
+        unwatched: told of runs that fail.
+    """
+
+    def __init__(
+        self, resources: Resources, call_at: Callable[[float, Callable[[], None]], None],
+        delegate: Callable[[Cell, str, float | None], Handle], unwatched: UnwatchedFailures,
+    ) -> None:  # fmt: skip
+        self._resources = resources
+        self._call_at = call_at
+        self.delegate: Callable[[Cell, str, float | None], Handle] = delegate
+        self.unwatched = unwatched
+        self.lives: dict[str, object] = {}
+        """{agent: what stands for its life}, of those with schedules: they end with it."""
+
+    def start(self, cell: Cell) -> None:
+        """Begin the schedules of the agent that a cell has now; they end with it."""
+        agent = cell.agent
+        assert agent is not None
+        life = self.lives[cell.name] = object()
+        for capability, schedule in type(agent).schedules():
+            _Timer(self, cell, life, capability, schedule).begin()
+
+    def wait(self, timer: _Timer) -> None:
+        """Look at a timer when it is due."""
+        now = self._resources.monotonic()
+        left = timer.due - self.now(timer.schedule)
+        self._call_at(now + (min(left, _LOOK) if timer.schedule.is_by_wall else left), timer.look)
+
+    def now(self, schedule: Schedule) -> float:
+        """The time by the clock of a schedule."""
+        return self._resources.wall() if schedule.is_by_wall else self._resources.monotonic()
+
+
+class _Timer:
+    __slots__ = ("_capability", "_cell", "_handle", "_life", "_schedules", "due", "schedule")
+
+    def __init__(
+        self, schedules: AgentSchedules, cell: Cell, life: object, capability: str, schedule: Schedule
+    ) -> None:  # fmt: skip
+        self._schedules = schedules
+        self._cell = cell
+        self._life = life
+        self._capability = capability
+        self.schedule: Schedule = schedule
+        self.due: float = 0.0
+        self._handle: Handle | None = None
+
+    def begin(self) -> None:
+        self._set(None)
+
+    def _set(self, last: float | None) -> None:
+        self.due = self.schedule.due(last, self._schedules.now(self.schedule))
+        self._schedules.wait(self)
+
+    def look(self) -> None:
+        """Delegate if it is due, unless the last one still runs; end with the agent."""
+        schedules, cell = self._schedules, self._cell
+        if schedules.lives.get(cell.name) is not self._life:
+            return
+        if cell.state is not CellState.RUNNING:
+            del schedules.lives[cell.name]
+            return
+        now = schedules.now(self.schedule)
+        if now < self.due:
+            if self.schedule.is_by_wall and self.due - self.schedule.due(None, now) > _DAY:
+                logger.warning("%s: the clock was set back by days; %s is due anew", cell.name, self._capability)
+                self._set(None)
+            else:
+                schedules.wait(self)
+            return
+        if self._handle is None or self._handle.done:
+            try:
+                self._handle = schedules.delegate(cell, self._capability, self.schedule.timeout)
+            except EtherError as error:  # such as the end of the runtime
+                logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
+                return
+            schedules.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
+        self._set(self.due)

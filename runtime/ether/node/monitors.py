@@ -1,0 +1,60 @@
+"""The monitors of this node, which wait for the end of an agent or of a node."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ether.node.connection.sender import Sender
+from ether.node.monitor import Monitor
+from ether_actors.execution.resources import Resources
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
+from ether_broker.text import printable
+from ether_broker.wire.frame import Header, Kind, pack_envelope
+
+__all__ = ["Monitors"]
+
+_MOST_SAID: Final = 1_000
+"""Characters of why an agent is down."""
+
+
+class Monitors:
+    """The monitors of one node."""
+
+    def __init__(self, sender: Sender, resources: Resources) -> None:
+        self._sender = sender
+        self._resources = resources
+        self._monitors: dict[bytes, Monitor] = {}
+
+    def monitor(self, target: str) -> Monitor:
+        """Watch an agent, or `node:NAME`."""
+        token = new_id()
+        monitor = self._monitors[token] = Monitor(target, self._resources.wait, lambda: self._unmonitor(token, target))
+        self._sender.send_now(_watch(token, target))
+        return monitor
+
+    def _unmonitor(self, token: bytes, target: str) -> None:
+        if self._monitors.pop(token, None) is not None:
+            self._sender.send_now(_watch(token, target, body=pack({"stop": True})))
+
+    def went_down(self, header: Header, envelope: bytes) -> None:
+        """Fire a monitor."""
+        monitor = self._monitors.pop(header.request_id, None)
+        if monitor is not None:
+            body = read_map(envelope[header.body :], CONTROL)
+            self._resources.run(lambda: monitor.fire(printable(body.get("reason", ""), _MOST_SAID)))
+
+    def wishes(self) -> list[bytes]:
+        """What a broker has to be asked again that knows of no monitor of ours."""
+        return [_watch(token, monitor.target) for token, monitor in list(self._monitors.items())]
+
+    def lose(self, reason: str) -> None:
+        """Fire all, as OTP's `noconnection`: nobody knows how their targets are."""
+        monitors, self._monitors = self._monitors, {}
+        for monitor in monitors.values():
+            self._resources.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]  # its default is its only argument
+
+
+def _watch(token: bytes, target: str, body: bytes = b"") -> bytes:
+    return pack_envelope(Kind.MONITOR, request_id=token, target=target.encode(), body=body)
