@@ -45,7 +45,7 @@ from ether_actors.restarts.restart_machine import RestartMachine
 from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_actors.threads.latch import Waitable
-from ether_broker.errors import InvalidSpec
+from ether_broker.errors import EtherError, InvalidSpec
 from ether_broker.name_hint import nearest
 
 __all__ = ["SupervisionHost", "SupervisionRunner", "load_class", "resolve"]
@@ -303,7 +303,9 @@ class SupervisionRunner:
         if error is not None:
             if self.failure is None:
                 self.failure, self.is_refused = error, is_announced
-            logger.error("%s did not start: %s", "/".join(path), error, exc_info=error)
+            logger.error(
+                "%s did not start: %s", "/".join(path), error, exc_info=None if isinstance(error, EtherError) else error
+            )
             self.tell(ChildStartFailed(path, f"{type(error).__name__}: {error}", incarnation))
             return
         self.tell(ChildStarted(path, incarnation))

@@ -52,7 +52,8 @@ class AgentStart:
         try:
             self.names = self._start(self.wished, self.failed)
         except BaseException as error:  # who waits for it has to hear of it, whatever it is
-            logger.exception("%s did not start", self.wished.names[0])
+            unexplained = None if isinstance(error, EtherError) else error
+            logger.error("%s did not start: %s", self.wished.names[0], error, exc_info=unexplained)  # noqa: TRY400
             self.refused = error
             self.failed.update(dict.fromkeys(self.told, told(error)))
         if list(self.names) != list(self.wished.names):

@@ -274,7 +274,9 @@ def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) ->
         found: BaseException = failure
     if named.agent.scale is not None:
         error = found.error if isinstance(found, NotStarted) else found
-        logger.error("%s did not start", named.names[0], exc_info=error)
+        logger.error(
+            "%s did not start: %s", named.names[0], error, exc_info=None if isinstance(error, EtherError) else error
+        )
         failed[named.names[0]] = told(error)
         bus.node.scaling.follow(_scaled(bus, named))
         return named.names
@@ -284,8 +286,7 @@ def _start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) ->
         try:
             start()
         except (EtherError, NotStarted) as error:
-            failed[name] = told(error)
-            logger.exception("%s did not start", name)
+            failed[name] = told(error)  # whoever starts it again has logged it
     return named.names
 
 

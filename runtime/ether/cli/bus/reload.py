@@ -51,8 +51,8 @@ def reload(
     try:
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:
-        found = others(default_endpoint(name))
-        there = f" These buses are there: {', '.join(found)}." if found else ""
+        names = [Path(url).stem for url in others(default_endpoint(name)) if url.startswith("ipc://")]
+        there = f" These run: {', '.join(names)}; `ether reload --name {names[0]}` reloads one." if names else ""
         raise BrokerUnavailable(f"{error} Start it with `ether up FILE`, or name it with --name.{there}") from None
     out.value(report.as_dict(), "\n".join(report.lines()))
     if not report.is_complete:

@@ -255,7 +255,9 @@ class AgentSupervision:
 
     def start_again(self, name: str, make: Callable[[], Any], cls: type[Agent] | None, error: BaseException) -> None:
         """Go on starting an agent that did not start alone, as its tree starts one that crashed."""
-        logger.error("%s did not start", name, exc_info=error)
+        logger.error(
+            "%s did not start: %s", name, error, exc_info=None if isinstance(error, errors.EtherError) else error
+        )
         cell = self.make_cell(name, make, cls)
         self.on_made_again(cell)
         runner = self._adopt(cell)
