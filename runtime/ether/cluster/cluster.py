@@ -181,7 +181,12 @@ class Cluster:
     def _start_all(self, process_supervisor: ProcessSupervisor) -> None:
         spec = self.spec
         process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
-        self._bind, self._url = _settled(self._bind, process_supervisor.wait_up(_BROKER)["endpoint"])
+        broker = process_supervisor.wait_up(_BROKER)
+        self._bind, self._url = _settled(self._bind, broker["endpoint"])
+        if broker["unended"]:
+            self._watchers["on_event"](
+                f"{self.spec.journal} goes on: {broker['unended']:,} delegations in it have no outcome yet"
+            )
         for node in spec.nodes:
             process_supervisor.add(self._node_process(node.name))
         for node in spec.nodes:

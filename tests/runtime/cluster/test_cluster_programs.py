@@ -103,6 +103,20 @@ def test_a_background_job_of_a_script_which_ignores_ctrl_c_ends_in_order(bind: s
     assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.db"]
 
 
+def test_up_says_how_many_delegations_of_its_journal_have_no_outcome(bind: str, tmp_path: Path):
+    journal = tmp_path / "journal.db"
+    code = UP.replace("drain=", f"journal={str(journal)!r}, drain=")
+    with script(code, bind, "1", WORKER, "0.1") as program:
+        program.line("is up at")
+        with Runtime.connect(bind, drain=0.0) as bus:
+            begin(bus, tmp_path)
+            program.process.kill()
+            program.process.wait()
+    with script(code, bind, "1", WORKER, "0.1") as program:
+        program.line(f"{journal} goes on; its delegations without an outcome: 1")
+        program.line("is up at")
+
+
 def test_up_shows_what_the_processes_print(bind: str):
     with running(bind, "1", "5") as (program, bus):
         bus.delegate("work.print", {"text": "hello"}).result().unwrap()
