@@ -185,7 +185,7 @@ class Cluster:
         self._bind, self._url = _settled(self._bind, broker["endpoint"])
         if broker["unended"]:
             self._watchers["on_event"](
-                f"{self.spec.journal} goes on: {broker['unended']:,} delegations in it have no outcome yet"
+                f"{self.spec.journal} goes on; its delegations without an outcome: {broker['unended']:,}"
             )
         for node in spec.nodes:
             process_supervisor.add(self._node_process(node.name))
