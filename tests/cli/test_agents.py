@@ -87,7 +87,8 @@ BLOCKING = {"blocking": {"seconds": 5.5, "at": "crew.py:12 in ask"}}
     ("told", "shown"),
     [
         ({}, "up"),
-        ({"busy_for": 6.25}, "busy 6.25 s"),
+        ({"busy_for": 6.25, "in_flight": 1}, "busy 6.25 s"),
+        ({"busy_for": 6.25}, "up"),
         (
             {"busy_for": 6.25, "load": BLOCKING},
             "blocks 5.5 s at crew.py:12 in ask",
@@ -96,4 +97,5 @@ BLOCKING = {"blocking": {"seconds": 5.5, "at": "crew.py:12 in ask"}}
     ],
 )
 def test_how_an_agent_is_in_a_few_words(told: dict[str, Any], shown: str) -> None:
-    assert _condition({"condition": "up", "busy_for": 0.0, "stalled_for": 0.0, "load": {}, **told}) == shown
+    idle = {"condition": "up", "busy_for": 0.0, "stalled_for": 0.0, "load": {}, "in_flight": 0}
+    assert _condition({**idle, **told}) == shown

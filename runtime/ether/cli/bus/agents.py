@@ -101,9 +101,10 @@ def _condition(row: Mapping[str, Any]) -> str:
     blocking = row["load"].get("blocking")
     if blocking and not row["stalled_for"]:
         return f"blocks {seconds(blocking.get('seconds'))} at {blocking.get('at')}"
-    for word in ("stalled", "busy"):
-        if row[f"{word}_for"]:
-            return f"{word} {seconds(row[f'{word}_for'])}"
+    if row["stalled_for"]:
+        return f"stalled {seconds(row['stalled_for'])}"
+    if row["busy_for"] and row["in_flight"]:  # its node said so with its last sign of life, and may have answered since
+        return f"busy {seconds(row['busy_for'])}"
     return str(row["condition"])
 
 
