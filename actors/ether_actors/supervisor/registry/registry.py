@@ -117,8 +117,8 @@ class Registry:
         if known is None or known.session is session or known.session.lost or known.condition is Condition.DOWN:
             return
         raise DuplicateAgent(
-            f"An agent named {name!r} lives on node {known.session.node!r}: choose another name. If that node was killed, the name "
-            "is free when the bus has not heard of it for `Timing.silence` seconds."
+            f"An agent named {name!r} lives on node {known.session.node!r}: choose another name. If that node was "
+            "killed, the name is free when the bus has not heard of it for `Timing.silence` seconds."
         )
 
     def restore(
