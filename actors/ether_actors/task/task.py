@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_YOURS", "RUNNING", "Task", "TaskServices", "running_task"]
 
 PROGRESS_INTERVAL: Final = 0.02
-"""Seconds between two progress responses without data; those that come faster are folded into the newest."""
+"""Seconds between two progress responses without data; of those that come faster, the newest is sent later."""
 MAX_PROGRESS_DATA: Final = 10_000
 """Progress responses with data that one task may send."""
 _ELSEWHERE: Final = {
@@ -68,6 +69,9 @@ class TaskServices(Protocol):
 
     def progress(self, task: Task, response: Response) -> None:
         """Send a PROGRESS response."""
+
+    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the pool after some seconds."""
 
     def offer(self, path: str | os.PathLike[str]) -> Artifact:
         """Seal a file of this machine, and let others fetch it."""
@@ -120,8 +124,10 @@ class Task:
         "_delegation",
         "_last_progress",
         "_log",
+        "_progress_lock",
         "_sent_data",
         "_services",
+        "_waiting_progress",
         "agent",
         "attempt",
         "deadline",
@@ -145,6 +151,9 @@ class Task:
         self._budget: BudgetAccount | None = None
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         self._last_progress = 0.0
+        self._waiting_progress: tuple[float, str] | None = None
+        self._progress_lock = threading.Lock()
+        """Held while progress is sent, so that what waited goes neither after newer progress nor after the outcome."""
         self._sent_data = 0
 
     @property
@@ -210,8 +219,8 @@ class Task:
     def progress(self, fraction: float, message: str = "", data: Any = None) -> None:
         """Tell the delegator how far the work is; `handle.stream()` gives it there.
 
-        Single progress responses may be merged: those without data that come faster than every 20 ms are merged into
-        the newest.
+        Of the responses without data that come faster than every 20 ms, the newest is sent within some 0.1 s, unless
+        the handler has returned by then; one that says 1 is sent at once.
 
         Args:
             fraction: 0 to 1.
@@ -230,22 +239,35 @@ class Task:
         services = self._open_services("progress")
         if services is None or self._cancelled:
             return
-        now = services.monotonic()
-        if data is None:
-            if now - self._last_progress < PROGRESS_INTERVAL and fraction < 1.0:
-                return
-            self._last_progress = now
-        else:
+        if data is not None:
             self._sent_data += 1
             if self._sent_data > MAX_PROGRESS_DATA:
                 msg = f"More than {MAX_PROGRESS_DATA:,} progress responses with data: return the data, or send less often."
                 raise UsageError(msg)
-        response = Response(
+        with self._progress_lock:
+            left = self._last_progress + PROGRESS_INTERVAL - services.monotonic()
+            if data is not None or fraction >= 1.0 or left <= 0.0:
+                self._send_progress(services, fraction, message, data)
+                return
+            is_first = self._waiting_progress is None
+            self._waiting_progress = fraction, message
+        if is_first:
+            services.call_after(left, self._send_waiting_progress)
+
+    def _send_waiting_progress(self) -> None:
+        with self._progress_lock:
+            if self._waiting_progress is not None and self._services is not None and not self.is_over:
+                self._send_progress(self._services, *self._waiting_progress, None)
+
+    def _send_progress(self, services: TaskServices, fraction: float, message: str, data: Any) -> None:
+        self._waiting_progress = None  # this is newer
+        if data is None:
+            self._last_progress = services.monotonic()
+        services.progress(self, Response(
             request_id=self.request_id, status=Status.PROGRESS, from_agent=self.agent, summary=message,
             progress=fraction, data=data, attempt=self.attempt, timestamp=services.wall(),
             external_id=self.delegation.external_id,
-        )  # fmt: skip
-        services.progress(self, response)
+        ))  # fmt: skip
 
     def delegate(
         self,
@@ -470,7 +492,8 @@ class Task:
 
     def close(self) -> float:
         """Note that the handler has returned; the seconds that it took."""
-        self._closed = True
+        with self._progress_lock:
+            self._closed = True
         return (time.monotonic() if self._services is None else self._services.monotonic()) - self.started
 
     def _now(self) -> float:

@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from ether.node.responder import Responder
 from ether.testing import Probe, TestRuntime
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import capability
@@ -115,6 +116,50 @@ def test_a_flood_of_progress_without_data_is_thinned_and_its_end_is_told():
 
     assert outcome.status is Status.COMPLETED
     assert [update.progress for update in updates] == [0.0, 1.0]
+
+
+def progress_seen(work) -> list[float | None]:
+    """What is seen of the progress of an `async def` in half a second."""
+    with TestRuntime() as bus:
+        bus.start(Specialist, awaited=work)
+        probe = bus.observe(Probe())
+        bus.delegate("do.awaited")
+        bus.advance(0.5)
+        bus.settle(probe)
+        return [seen.response.progress for seen in probe.responses if seen.response.status is Status.PROGRESS]
+
+
+def test_of_progress_without_data_that_comes_too_fast_the_newest_is_told_though_nothing_comes_after_it():
+    async def work(task: Task):
+        for step in range(1, 10):
+            task.progress(step / 10)
+        await asyncio.sleep(0.9)
+
+    assert progress_seen(work) == [0.1, 0.9]
+
+
+def test_progress_that_waits_is_not_told_after_what_is_newer():
+    async def work(task: Task):
+        for part, data in ((0.1, None), (0.2, None), (0.3, "newer")):
+            task.progress(part, data=data)
+        await asyncio.sleep(0.9)
+
+    assert progress_seen(work) == [0.1, 0.3]
+
+
+def test_progress_that_waits_is_not_sent_after_the_outcome(monkeypatch: pytest.MonkeyPatch):
+    sent: list[float | None] = []
+    send = Responder.progress
+    monkeypatch.setattr(
+        Responder, "progress", lambda self, task, response: (sent.append(response.progress), send(self, task, response))
+    )
+
+    async def work(task: Task):
+        for part in (0.1, 0.2):
+            task.progress(part)
+
+    assert progress_seen(work) == [0.1]
+    assert sent == [0.1]
 
 
 def test_a_flood_of_progress_with_data_is_an_error_of_the_handler():
