@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import time
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from ether import Agent, Artifact, Event, Response, Task, capability, every, on_event
 
-__all__ = ["Archive", "Beta", "Gamma", "Keeper", "Ledger", "Run", "Single", "read_runs"]
+__all__ = ["Archive", "Beta", "Desk", "Gamma", "Keeper", "Ledger", "Run", "Single", "Stairs", "read_runs"]
 
 RUNS = "RUNS"
 """Environment variable: the file of runs."""
@@ -134,6 +135,55 @@ class Single(Recorded):
     """Takes one at a time, in order."""
 
     max_concurrency = 1
+
+
+class Desk(Recorded):
+    """Says its word."""
+
+    max_concurrency = 1
+
+    def __init__(self, word: str = "first") -> None:
+        self.word = word
+
+    @capability("desk.word")
+    def say(self, key: str, task: Task) -> str:
+        self.note("begin", key, task)
+        return self.word
+
+
+class Stairs(Agent):
+    """Goes a step further each time that it is told to, and waits for ever unless it is cancelled."""
+
+    max_concurrency = 4
+
+    def __init__(self) -> None:
+        self._steps = asyncio.Semaphore(0)
+        self._was_cancelled = asyncio.Event()
+
+    @capability("stairs.climb")
+    async def climb(self, count: int, task: Task) -> int:
+        for step in range(count):
+            task.progress(step / count)
+            await self._steps.acquire()
+        return count
+
+    @capability("stairs.step")
+    async def step(self) -> None:
+        self._steps.release()
+
+    @capability("stairs.wait")
+    async def wait(self, task: Task) -> None:
+        task.progress(0.0)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self._was_cancelled.set()
+            raise
+
+    @capability("stairs.cancelled")
+    async def cancelled(self) -> bool:
+        """Wait until it was."""
+        return await self._was_cancelled.wait()
 
 
 class Keeper(Agent):

@@ -20,18 +20,18 @@ def network() -> Iterator[Network]:
 @pytest.fixture
 def deployment(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """No bus yet; at the end no process is left on any host, and no route is blocked."""
-    yield from _deployment(network, tmp_path_factory)
+    yield from new_deployment(network, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def hosts(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deployment, Delegator]]:
     """The bus of a file's tests: the broker on alpha, agents on beta and gamma, a delegator on gamma."""
-    for made in _deployment(network, tmp_path_factory):
+    for made in new_deployment(network, tmp_path_factory):
         with three_hosts(made) as asker:
             yield made, asker
 
 
-def _deployment(network: Network, folders: pytest.TempPathFactory) -> Iterator[Deployment]:
+def new_deployment(network: Network, folders: pytest.TempPathFactory) -> Iterator[Deployment]:
     yield Deployment(network, folders.mktemp("hosts"))
     assert network.pids() == []
     for host in network.names:

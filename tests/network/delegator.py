@@ -2,6 +2,8 @@
 
     {"do": "delegate", "key": K, "capability": C, "params": …, "to": A, "timeout": S, "count": N}
                                                     a line {"key", "status", "code", "data", "sent", "at"} for each outcome
+    {"do": "broadcast", "key": K, "capability": C, "params": …, "timeout": S}
+                                                    a line {"asked": holders}, then those outcomes, with the keys K.HOLDER
     {"do": "ask", "what": "agents"}                 a line {"asked": …}, within 5 s; {"asked": null} if nobody answers
 
 Times are Unix times: all hosts are on one machine.
@@ -36,6 +38,16 @@ def _delegate(bus: Runtime, order: dict[str, Any]) -> None:
         handle.add_done_callback(lambda handle, key=key, sent=sent: _report(handle, key, sent))
 
 
+def _broadcast(bus: Runtime, order: dict[str, Any]) -> None:
+    sent = time.time()
+    params = {**order["params"], "key": order["key"]}
+    handles = bus.broadcast(order["capability"], params, timeout=order["timeout"])
+    _say({"asked": list(handles)})
+    for name, handle in handles.items():
+        key = f"{order['key']}.{name}"
+        handle.add_done_callback(lambda handle, key=key: _report(handle, key, sent))
+
+
 def _report(handle: Any, key: str, sent: float) -> None:
     outcome = handle.result(0)
     _say({
@@ -61,6 +73,8 @@ def main() -> None:
             order = json.loads(line)
             if order["do"] == "delegate":
                 _delegate(bus, order)
+            elif order["do"] == "broadcast":
+                _broadcast(bus, order)
             else:
                 _ask(bus, order["what"])
 

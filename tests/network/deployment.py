@@ -1,6 +1,6 @@
 """A bus over the hosts of a network: the broker on alpha, agents on beta and gamma, delegators anywhere.
 
-Every process is a real one: `ether up`, `ether node`, and `tests.network.delegator`.
+Every process is a real one: `ether up`, `ether node`, `tests.network.delegator`, and programs of single tests.
 """
 
 from __future__ import annotations
@@ -97,6 +97,13 @@ class Delegator:
             "do": "delegate", "key": key, "capability": capability, "params": {"seconds": seconds}, "to": to,
             "timeout": timeout, "count": count,
         })  # fmt: skip
+
+    def broadcast(self, key: str, capability: str, *, seconds: float = 0.0, timeout: float = 60.0) -> list[str]:
+        """Delegate to each holder, under the keys KEY.AGENT; the names of the holders, in their order."""
+        self._say({
+            "do": "broadcast", "key": key, "capability": capability, "params": {"seconds": seconds}, "timeout": timeout,
+        })  # fmt: skip
+        return sorted(self._asked.get(timeout=20.0))
 
     def ask(self, what: str) -> Any:
         """What the bus tells: `agents`, `nodes`, `dead_letters`; None if nobody answers within 10 s."""
@@ -199,6 +206,18 @@ class Deployment:
             yield process
 
     @contextmanager
+    def cluster(self, nodes: str) -> Iterator[subprocess.Popen[str]]:
+        """`ether up FILE` on alpha, with these nodes."""
+        with self._ether(BROKER, "up", str(self.write_file(nodes)), *_insecure()) as process:
+            yield process
+
+    def write_file(self, nodes: str) -> Path:
+        """Replace the cluster file."""
+        file, new = self._folder / "bus.yaml", self._folder / "bus.yaml.new"
+        new.write_text(f'cluster: {{bind: "{self.url}", journal: "{self.journal}", drain: 5}}\nnodes:\n{nodes}')
+        return new.replace(file)
+
+    @contextmanager
     def node(self, host: str, *agents: str, url: str | None = None) -> Iterator[subprocess.Popen[str]]:
         """`ether node` HOST-node, with agents of `tests.network.agents`."""
         words = (
@@ -235,6 +254,35 @@ class Deployment:
                 delegator.close()
 
     @contextmanager
+    def program(self, host: str, module: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """`python -m tests.network.MODULE URL WORDS`; it ends by itself, once its stdin is closed if not before."""
+        command = [sys.executable, "-W", "error", "-m", f"tests.network.{module}", self.url, *words]
+        with self.log(module).open("a") as errors:
+            process = subprocess.Popen(
+                self.network.command(host, command), env=self._environment(host), text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            )  # fmt: skip
+        with process:
+            try:
+                yield process
+                assert process.stdin is not None
+                process.stdin.close()
+                assert process.wait(_UP) == 0, self.log(module).read_text()
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def run(self, host: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run Python with these words on a host, and wait for its end."""
+        command = self.network.command(host, [sys.executable, "-W", "error", *words])
+        environment = self._environment(host)
+        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=_UP)
+
+    def reload(self) -> subprocess.CompletedProcess[str]:
+        """`ether reload` on alpha."""
+        return self.run(BROKER, "-c", _MAIN, "reload")
+
+    @contextmanager
     def _ether(self, host: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         command = self.network.command(host, [sys.executable, "-W", "error", "-c", _MAIN, *words])
         with self.log(host).open("a") as errors:
@@ -265,6 +313,13 @@ class Deployment:
     def node_pid(self, host: str) -> int:
         """Of the node on a host."""
         return self._pid_of(f"{host}-node".encode())
+
+    def says(self, process: subprocess.Popen[str], module: str) -> Any:
+        """The next line of a program, which is JSON."""
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, self.log(module).read_text()
+        return json.loads(line)
 
     def _pid_of(self, word: bytes) -> int:
         """Of the process with that word in its command line."""
