@@ -18,8 +18,8 @@ HOLDERS = ["beta", "gamma", "single"]
 
 def test_each_holder_of_a_broadcast_has_its_outcome_though_hosts_die_and_stand_still(deployment: Deployment):
     with three_hosts(deployment) as asker, deployment.node(BROKER, "Single"):
-        assert asker.broadcast("killed", "net.once", seconds=2.0, timeout=20.0) == HOLDERS
-        wait_until(lambda: len(deployment.runs()) == len(HOLDERS), what="all of them run")
+        assert asker.broadcast("killed", "net.once", seconds=3.0, timeout=20.0) == HOLDERS
+        wait_until(lambda: len(deployment.runs()) == len(HOLDERS), timeout=2.5, what="all of them run")
         os.kill(deployment.node_pid("beta"), signal.SIGKILL)
         killed = asker.all_outcomes([f"killed.{name}" for name in HOLDERS], timeout=20.0)
 
