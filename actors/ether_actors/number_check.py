@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ether_broker.errors import InvalidSpec
+from ether_broker.number import is_number
 
 __all__ = ["check_number"]
 
@@ -15,6 +16,6 @@ def check_number(where: str, name: str, value: object, wanted: str, fits: Callab
     Raises:
         InvalidSpec: it does not fit; the message says where and what would.
     """
-    if isinstance(value, int | float) and fits(value):
+    if is_number(value) and fits(value):
         return
     raise InvalidSpec(f"{where}: {name} is {value!r}; give {wanted}.")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from ether_broker.errors import InvalidEnvelope, InvalidSpec
+from ether_broker.number import is_number
 
 __all__ = ["DEFAULT_TIMING", "Timing"]
 
@@ -64,8 +65,7 @@ class Timing:
         value: object = getattr(self, name)
         if value is None and name == "patience":
             return
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not least <= value <= _LONGEST:  # type: ignore[operator]  # a number, by the first
+        if not is_number(value) or not least <= value <= _LONGEST:
             raise InvalidSpec(f"timing.{name} is {repr(value)[:40]}: give seconds, {least:g} to {_LONGEST:g}.")
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ether_actors.threads.pending_call import PendingCall
 from ether_broker.errors import Closed, EtherError, UsageError
+from ether_broker.number import is_number
 
 if TYPE_CHECKING:
     from ether_actors.delegator.handle import Handle
@@ -39,7 +40,7 @@ class Delayed:
     def __init__(
         self, seconds: float, delegate: Callable[[], Handle], call_after: Callable[[float, Callable[[], None]], None]
     ) -> None:  # fmt: skip
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+        if not is_number(seconds) or not 0 <= seconds < float("inf"):
             raise UsageError(f"after({seconds!r:.40}, …): seconds, 0 or more.")
         self.handle: Handle | None = None
         """Of the delegation, once it is made."""

@@ -9,6 +9,7 @@ from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.names import GRAMMAR, TOPIC_PATTERN, is_topic
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
+from ether_broker.number import is_number
 
 __all__ = ["PUBLISH", "publish_params"]
 
@@ -33,6 +34,6 @@ def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, An
     check_containers(packed, EVENT_CONTAINERS, "event's data")
     if timeout is None:
         return {"topic": topic, "data": packed}
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_TIMEOUT:
+    if not is_number(timeout) or not 0 < timeout <= LONGEST_TIMEOUT:
         raise InvalidEnvelope(f"publish: timeout={timeout!r:.40}: seconds above 0, up to {LONGEST_TIMEOUT:g}, or None.")
     return {"topic": topic, "data": packed, "timeout": float(timeout)}

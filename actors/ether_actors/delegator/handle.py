@@ -19,6 +19,7 @@ from ether_broker.envelope.payload import EMPTY, unpack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, UsageError, WaitTimeout
+from ether_broker.number import is_number
 from ether_broker.text import printable
 from ether_broker.wire.codec import read_delegation, read_response
 from ether_broker.wire.frame import Flag, Header, name_of, read_header
@@ -436,6 +437,6 @@ def patience_of(timeout: object) -> float | None:
     """Seconds to wait as the system takes them: no less than 0, and None for longer than any delegation has."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124  NaN
+    if not is_number(timeout):
         raise UsageError(f"timeout={timeout!r:.40}: seconds of patience, or None.")
     return None if timeout > LONGEST_TIMEOUT else max(0.0, float(timeout))

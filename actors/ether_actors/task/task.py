@@ -24,6 +24,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
 from ether_broker.name_hint import misses
+from ether_broker.number import is_number
 from ether_broker.wire.codec import read_delegation
 from ether_broker.wire.frame import Header
 
@@ -526,7 +527,7 @@ def _checked(timeout: float) -> float:
     Raises:
         UsageError: it is no number above 0.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+    if not is_number(timeout) or timeout <= 0:
         raise UsageError(f"timeout={timeout!r:.40}: seconds above 0; None takes all that is left.")
     return timeout
 

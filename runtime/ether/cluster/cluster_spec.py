@@ -26,6 +26,7 @@ from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import nearest
+from ether_broker.number import is_number
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.endpoint import check_endpoint, is_exposed
@@ -326,7 +327,7 @@ class ClusterSpec:
             hint = nearest(self.log_level, LOG_LEVELS)
             raise InvalidSpec(f"{self.log_level!r} is no log level.{hint}")
         for what, seconds in (("drain", self.drain), ("start_timeout", self.start_timeout)):
-            if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+            if not is_number(seconds) or not 0 <= seconds < float("inf"):
                 raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
         self._check_kinds()
         _check_shared_names(names, name_agents(self.nodes))

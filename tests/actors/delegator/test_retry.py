@@ -104,6 +104,7 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
         ({"attempts": "3"}, "attempts is '3'"),
         ({"timeout": 0}, "timeout is 0; give seconds above 0, or None"),
         ({"timeout": float("nan")}, "timeout is nan"),
+        ({"timeout": True}, "timeout is True"),
         ({"backoff": 1.0}, r"backoff is 1.0; give a Backoff, as in Backoff\(initial=0.5\)"),
         ({"on": "TIMEOUT"}, "on is 'TIMEOUT'; give a set of words"),
         ({"on": {7}}, r"on is \{7\}; give a set of words"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ether_actors.agent.declarations.declared_methods import check_is_new
 from ether_broker.errors import InvalidManifest, MissingExtra
+from ether_broker.number import is_number
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -104,7 +105,7 @@ def every(seconds: float, *, at_start: bool = False, timeout: float | None = Non
     """
     if callable(seconds):
         raise InvalidManifest("@every needs seconds, in parentheses: @every(60).")
-    if not _is_number(seconds) or not _LEAST <= seconds < math.inf:
+    if not is_number(seconds) or not _LEAST <= seconds < math.inf:
         raise InvalidManifest(f"@every({seconds!r:.40}): the interval is a number of seconds, {_LEAST} or more.")
     return _marking(_Every(float(seconds), _checked("every", timeout), at_start))
 
@@ -165,13 +166,9 @@ def _marking(schedule: Schedule) -> Callable[[_F], _F]:
 
 
 def _checked(where: str, timeout: float | None) -> float | None:
-    if timeout is not None and not (_is_number(timeout) and timeout > 0):
+    if timeout is not None and not (is_number(timeout) and timeout > 0):
         raise InvalidManifest(f"@{where}: timeout={timeout!r:.40}: seconds above 0, or None.")
     return timeout
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cronsim() -> Any:

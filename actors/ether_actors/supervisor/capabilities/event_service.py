@@ -24,6 +24,7 @@ from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox.mailbox import Offer
+from ether_broker.number import is_number
 from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation
@@ -177,7 +178,7 @@ def _timeout(params: dict[str, Any]) -> float:
     timeout = params.get("timeout")
     if timeout is None:
         return DEFAULT_TIMEOUT
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_TIMEOUT:
+    if not is_number(timeout) or not 0 < timeout <= LONGEST_TIMEOUT:
         raise InvalidEnvelope(
             f"params.timeout is {timeout!r:.80} and has to be seconds above 0, up to {LONGEST_TIMEOUT:g}."
         )

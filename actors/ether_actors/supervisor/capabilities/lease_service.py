@@ -28,6 +28,7 @@ from ether_broker.envelope.names import MAX_RESOURCE, is_resource
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
+from ether_broker.number import is_number
 from ether_broker.transport.sessions.cost import LEASES_SHIFT
 from ether_broker.wire.frame import read_header
 
@@ -231,7 +232,7 @@ def _wait(params: dict[str, Any]) -> float:
     wait = params.get("wait")
     if wait is None:
         return LONGEST_TIMEOUT
-    if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not wait >= 0:
+    if not is_number(wait) or wait < 0:
         msg = f"params.wait is {str(wait)[:80]!r} and has to be seconds, 0 or more; without it the deadline decides."
         raise InvalidEnvelope(msg)
     return min(float(wait), LONGEST_TIMEOUT)

@@ -17,6 +17,7 @@ from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidEnvelope, JournalUnavailable
+from ether_broker.number import is_number
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
@@ -50,7 +51,7 @@ class JournalGc:
         """
         state = self._state
         older_than, wanted = params.get("older_than"), params.get("journal")
-        if isinstance(older_than, bool) or not isinstance(older_than, (int, float)) or not math.isfinite(older_than):
+        if not is_number(older_than) or not math.isfinite(older_than):
             msg = f"params.older_than is {str(older_than)[:80]!r} and has to be a Unix time."
             raise InvalidEnvelope(msg)
         if not state.journal.identity:
