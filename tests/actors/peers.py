@@ -152,11 +152,6 @@ class Bus:
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
-    @property
-    def is_ahead(self) -> bool:
-        """Whether work waits for the journal."""
-        return self.state.is_ahead(is_volatile=False) or self.state.is_ahead(is_volatile=True)
-
     def step(self) -> None:
         """Step until everything that waits was handled; what the supervisor sends lies in the peers' inboxes then."""
         arrivals = self.take_arrivals()
@@ -164,7 +159,7 @@ class Bus:
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
             turns = self.state.session_table.turns
-            while turns.waiting or (turns.blocked and not (self.state.is_behind or self.is_ahead)):
+            while turns.waiting or (turns.blocked and not (self.state.is_behind or self.state.is_ahead)):
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)

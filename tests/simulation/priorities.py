@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.priority import HIGH, LOW, NORMAL
+from ether_actors.task.work_item import Work
+from ether_broker.envelope.priority import HIGH, LOW, NORMAL, priority_of
 from ether_broker.mailbox.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST", "Priorities", "Turns"]
 
+_I = TypeVar("_I")
 MOST: Final = {HIGH: 2, NORMAL: 9, LOW: 40}
 """{priority: items of others that may be taken, one after the other, while one of it waits}, whatever comes and goes."""
 
@@ -82,10 +84,8 @@ class Priorities:
             if not box.waiting_count:
                 continue
             turns, before = self._boxes.get(box) or (Turns(), [])
-            waiting: Any = box._waiting.classes
-            if len(waiting) == 1:
-                waiting = (None, waiting[0], None)
-            now = [entry for entries in waiting for entry in entries or ()]
+            now = list(box._waiting)
+            waiting = _by_priority(now, lambda entry: entry.priority)
             gone = set(before).difference(now)
             is_given = agent.condition is Condition.UP and not is_moving
             taken = [entry.priority for entry in gone if is_given and entry.holds_credit and entry.agent is agent]
@@ -96,9 +96,18 @@ class Priorities:
 
     def began(self, inbox: Inbox, priority: int, name: str) -> str:
         """See a handler begin; give what has waited for too many others, empty if nothing has."""
-        high, low = inbox._rare or (None, None)
-        turns = self._inboxes.setdefault(inbox, Turns())
-        return _told(turns.see([priority], (high, inbox.messages, low)), f"the inbox of {name!r}")
+        high, low = inbox._rare or ((), ())
+        works = [work for work in (*high, *(inbox.messages or ()), *low) if isinstance(work, Work)]
+        waiting = _by_priority(works, lambda work: priority_of(work.header.flags))
+        return _told(self._inboxes.setdefault(inbox, Turns()).see([priority], waiting), f"the inbox of {name!r}")
+
+
+def _by_priority(items: Iterable[_I], priority: Callable[[_I], int]) -> tuple[list[_I], list[_I], list[_I]]:
+    """What waits by what its delegator said, whichever class it stands in."""
+    found: tuple[list[_I], list[_I], list[_I]] = ([], [], [])
+    for item in items:
+        found[priority(item)].append(item)
+    return found
 
 
 def _told(priority: int | None, place: str) -> str:

@@ -106,7 +106,7 @@ class ArtifactRelay:
 
     def _pass_on(self, server: Session) -> None:
         """Give a node what waits for it, as far as it has room: one of each node that asks, and again."""
-        if not server.fetched:
+        if not server.fetched or len(server.serves) >= MOST_OPEN:
             return
         given = Counter(_share(fetch.asking) for fetch in server.serves.values())
         while True:

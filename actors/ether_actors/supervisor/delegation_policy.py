@@ -92,9 +92,8 @@ class DelegationPolicy:
         if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
             state.reject_unwritten(session, header, state.journal.trouble)
             return
-        is_volatile = bool(header.flags & _VOLATILE)
-        if state.is_ahead(is_volatile=is_volatile):
-            session.input.block(envelope, lambda: not state.is_ahead(is_volatile=is_volatile))
+        if state.must_wait(session):
+            session.input.block(envelope, lambda: not state.must_wait(session))
             return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
             flags = header.flags & _DELEGATORS

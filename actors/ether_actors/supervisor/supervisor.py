@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from ether_broker.security.access_list import Access
     from ether_broker.transport.direct_link import DirectLink
     from ether_broker.transport.server import Guard
+    from ether_broker.transport.sessions.account import Account
 
 __all__ = ["Supervisor"]
 
@@ -97,6 +98,12 @@ def _none_is_fast(_session: Session, _envelope: bytes) -> bool:
 @cache
 def _foreign(kind: int) -> MalformedFrame:
     return MalformedFrame(f"An envelope of kind {kind} is not for the broker.")
+
+
+def _written(caused: dict[Account, int]) -> None:
+    """Count what the journal has committed for its owners no more."""
+    for account, size in caused.items():
+        account.unwritten -= size
 
 
 def _charge_reading(queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
@@ -206,8 +213,8 @@ class Supervisor:
         """Seconds between two steps after which it was this process that was late."""
         self._ticket = 0
         """Of the last step that the journal was given."""
-        self._appended: deque[tuple[int, int, int, int, int, list[tuple[Job, int]]]] = deque()
-        """(ticket, the number that follows, bytes, which jobs added how many) of the steps that are not durable yet."""
+        self._appended: deque[tuple[int, int, int, list[tuple[Job, int]], dict[Account, int]]] = deque()
+        """(ticket, the number that follows, bytes, which jobs added how many, who caused how much) of what is not durable."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -265,14 +272,12 @@ class Supervisor:
             if self._ticket > state.journal.committed or self._appended or schedule.added or schedule.paused:
                 added, schedule.added = schedule.added, []
                 size = _STEP + sum(map(len, passing))
-                volatile, refused = state.passing_volatile, state.passing_refused
                 state.unwritten += size
-                state.unwritten_volatile += volatile
-                state.unwritten_refused += refused
-                self._appended.append((self._ticket, state.tap.next, size, volatile, refused, added))
+                self._appended.append((self._ticket, state.tap.next, size, added, state.caused))
             else:
                 state.durable = state.tap.next
-            state.passing_volatile = state.passing_refused = 0
+                _written(state.caused)
+            state.caused = {}
             if self._observer_feed.watching:
                 self._observer_feed.passed()
         committed = state.journal.committed
@@ -343,10 +348,9 @@ class Supervisor:
         state.session_table.release(committed)
         if self._appended and self._appended[0][0] <= committed:
             while self._appended and self._appended[0][0] <= committed:
-                _, state.durable, size, volatile, refused, added = self._appended.popleft()
+                _, state.durable, size, added, caused = self._appended.popleft()
                 state.unwritten -= size
-                state.unwritten_volatile -= volatile
-                state.unwritten_refused -= refused
+                _written(caused)
                 for job, count in added:
                     job.unwritten -= count
             if state.schedule.paused:
@@ -363,8 +367,7 @@ class Supervisor:
         """When to step again even if nothing arrives, in seconds by the broker's clock."""
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
-        is_ahead = state.is_ahead(is_volatile=False) or state.is_ahead(is_volatile=True)
-        waits_for_journal = departures.is_ahead or is_ahead or state.is_behind or state.is_unread
+        waits_for_journal = departures.is_ahead or state.is_ahead or state.is_behind or state.is_unread
         if turns.waiting or (turns.blocked and not waits_for_journal):
             return state.now
         return max(state.now, state.schedule.next)
@@ -394,14 +397,15 @@ class Supervisor:
                 self._greet(queue, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
                 self.state.session_table.refuse(queue.address, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
-            elif (take := self._work.get(kind)) is not None:
-                take(session, header, envelope)
             else:
-                self._take_control(session, header, envelope)
+                self.state.ruled_on = session
+                (self._work.get(kind) or self._take_control)(session, header, envelope)
         except EtherError as error:
             self.state.session_table.refuse(queue.address, error, request_id)
         except Exception as bug:  # noqa: BLE001  it is logged
             self._note_bug(session, queue.address, bug)
+        finally:
+            self.state.ruled_on = None
 
     def _note_bug(self, session: Session | None, address: Address, bug: Exception) -> None:
         """Count and log a bug as refusals are: whoever has found one may send what shows it a million times."""
@@ -413,17 +417,21 @@ class Supervisor:
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
             raise NoSession("It has no session (any more), and has to say HELLO, as after a restart of the broker.")
-        if self._waits(queue, envelope):
+        if self._waits(queue, None, envelope):
             return
         _charge_reading(queue, header, envelope)
         self._membership.hello(queue.address, header, envelope)
 
-    def _waits(self, queue: InputQueue[Session], envelope: bytes) -> bool:
+    def _waits(self, queue: InputQueue[Session], session: Session | None, envelope: bytes) -> bool:
         """Whether who comes or goes has to wait for the journal; then so does all that is behind it in its queue."""
         state = self.state
-        if not state.is_behind:
+
+        def is_free() -> bool:
+            return not (state.is_behind or (session is not None and state.must_wait(session)))
+
+        if is_free():
             return False
-        queue.block(envelope, lambda: not state.is_behind)
+        queue.block(envelope, is_free)
         return True
 
     def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:
@@ -431,7 +439,7 @@ class Supervisor:
         if take is None:  # nobody waits for an answer to it, so it answers no request
             self.state.session_table.refuse(session.input.address, _foreign(header.kind))
             return
-        if header.kind in _MEMBERS and self._waits(session.input, envelope):
+        if header.kind in _MEMBERS and self._waits(session.input, session, envelope):
             return
         _charge_reading(session.input, header, envelope)
         if self.state.session_table.lost:  # what it had is ended before anybody takes its names

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
 from ether_broker.timing import DEFAULT_TIMING
-from ether_broker.wire.frame import Flag
+from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 
-MOST = 100_000
+MOST, OWN = 100_000, 20_000
 
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
     for module in (broker_state, fast_path):
         monkeypatch.setattr(module, "MOST_AHEAD", MOST)
+    monkeypatch.setattr(broker_state, "OWN_AHEAD", OWN)
     bus = Bus()
     bus.state.journal = StoredJournal(Disk(), synced=False)
     return bus
@@ -78,7 +81,7 @@ def test_what_is_not_for_the_journal_does_not_wait_for_it(bus: Bus) -> None:
     for _ in range(50):
         flood.delegate("flood", to="a", params="x" * 20_000)
     bus.step()
-    assert bus.is_ahead
+    assert bus.state.is_ahead
 
     number = desk.delegate("desk", to="a", flags=int(Flag.VOLATILE))
     worker.respond("a", running)
@@ -89,51 +92,67 @@ def test_what_is_not_for_the_journal_does_not_wait_for_it(bus: Bus) -> None:
     assert bus.node("late").session.node == "late", "let in"
 
 
-@pytest.mark.parametrize("flags", [0, int(Flag.VOLATILE)])
-def test_each_kind_of_work_waits_for_its_own_bytes_only(bus: Bus, flags: int) -> None:
-    flood, desk, worker = bus.delegator("flood"), bus.delegator("desk"), bus.node("n", "a")
-    journal(bus).sync()
-    bus.step()
-    for _ in range(200):
-        flood.delegate("flood", to="a", params="x" * 20_000, flags=flags)
-    bus.step()
-    assert bus.is_ahead
-    assert MOST < bus.state.unwritten < MOST + 1_200_000
-    assert bus.supervisor.next_wake() > bus.now
+class Flood:
+    """A node that has much written, beside a worker whose work is open for it."""
 
-    number = desk.delegate("desk", to="a", flags=int(Flag.VOLATILE) - flags)
-    bus.step()
-    assert request_id(number) in {entry.request_id for entry in bus.state.ledger.running}
-
-    for _ in range(100):
-        for given in worker.work():
-            worker.respond("a", given)
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.peer, self.worker = bus.delegator("flood"), bus.node("n", "a")
+        self.number = self.peer.delegate("flood", to="a")
         journal(bus).sync()
         bus.step()
-    assert bus.state.accepted == 201
-    assert not bus.state.unwritten
-    assert not bus.state.unwritten_volatile
+
+    def delegate(self) -> None:
+        self.peer.delegate("flood", to="a", params="x" * 20_000)
+
+    def delegate_volatile(self) -> None:
+        self.peer.delegate("flood", to="a", params="x" * 20_000, flags=int(Flag.VOLATILE))
+
+    def ask_nobody(self) -> None:
+        self.peer.delegate("flood", to="nobody", flags=int(Flag.VOLATILE))
+
+    def answer_nothing(self) -> None:
+        self.peer.respond("flood", 1_000_000)
+
+    def register(self) -> None:
+        self.peer.register("flood", exclusions=["x" * 100] * 5)
+
+    def restart(self) -> None:
+        self.peer.send(Kind.UNREGISTER, source=b"flood", body={"condition": "restarting", "reason": "x" * 100})
 
 
-def test_what_is_refused_holds_up_nobody_and_what_is_only_told_of_it_is_bounded(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", 400_000)
-    flood, desk = bus.delegator("flood"), bus.delegator("desk")
-    bus.node("n", "a")
+@pytest.mark.parametrize(
+    "say",
+    [
+        Flood.delegate, Flood.delegate_volatile, Flood.ask_nobody, Flood.answer_nothing, Flood.register, Flood.restart,
+    ],
+)  # fmt: skip
+def test_whatever_a_node_has_written_nobody_else_waits_for_it(bus: Bus, say: Callable[[Flood], None]) -> None:
+    flood, desk = Flood(bus), bus.delegator("desk")
     journal(bus).sync()
     bus.step()
     for _ in range(40):
-        for _ in range(50):
-            flood.respond("flood", 1_000_000)
-        bus.step()
-    assert MOST < bus.state.unwritten < 2.5 * MOST
-    assert bus.state.unwritten_refused > MOST
-    assert not bus.is_ahead
+        for _ in range(40):
+            say(flood)
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+    assert MOST < bus.state.unwritten < MOST + 1_200_000, "one step, which takes 256 points"
+    turns = bus.state.session_table.turns
+    assert turns.waiting or bus.supervisor.next_wake() > bus.now, (
+        "nothing is looked at again before something was written"
+    )
+    bounded = bus.state.unwritten
 
-    number = desk.delegate("desk", to="a")
-    bus.step()
-    assert request_id(number) in {entry.request_id for entry in bus.state.ledger.running}
+    numbers = [desk.delegate("desk", to="a", flags=flags) for flags in (0, int(Flag.VOLATILE))]
+    flood.worker.respond("a", flood.number)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+    assert {request_id(number) for number in numbers} <= {entry.request_id for entry in bus.state.ledger.running}
+    assert request_id(flood.number) not in {entry.request_id for entry in bus.state.ledger.running}, "ended"
+    assert bus.state.unwritten < bounded + 10_000
+
+    while bus.state.unwritten or bus.state.session_table.turns.blocked:
+        journal(bus).sync()
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+    assert all(session.account.unwritten == 0 for session in bus.state.session_table.sessions)
 
 
 def test_a_broker_that_ends_rules_on_all_that_has_come(bus: Bus) -> None:

@@ -20,6 +20,7 @@ from ether.node.node_services import NodeServices
 from ether.node.retried_delegation import RetriedDelegation
 from ether_actors.agent.declarations.schedule import _Every
 from ether_actors.agent.delayed import Delayed
+from ether_actors.agent.inbox import Inbox
 from ether_actors.agent.scale import Scale
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.retry import Retry
@@ -39,6 +40,7 @@ from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.priority import HIGH, LOW, NORMAL
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox import Mailbox, Offer
+from ether_broker.mailbox.priority_queue import PriorityQueue
 from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.frame import Flag, Kind, read_header
 from ether_broker.wire.saved_state import join_state, split_state
@@ -489,6 +491,20 @@ def _low_starves(choose: Any) -> Any:
     return mutated
 
 
+def _one_mailbox_class(class_of: Any) -> Any:
+    """All that waits at the broker is of normal priority."""
+    return lambda self, _priority: class_of(self, NORMAL)
+
+
+def _one_inbox_class(put: Any) -> Any:
+    """All that waits at a node is of normal priority."""
+
+    def mutated(self: Inbox, message: Any, /, _priority: int = NORMAL) -> Any:
+        return put(self, message)
+
+    return mutated
+
+
 def _without_cooldown(decide: Any) -> Any:
     """An instance is taken away as soon as it is one too many."""
 
@@ -650,6 +666,10 @@ PLANTED: Final = (
         "the lowest inbox first", "priorities", (ether_actors.agent.inbox, "choose", _lowest_first), 14, "priorities"
     ),
     _mutant("low inboxes starve", "priorities", (ether_actors.agent.inbox, "choose", _low_starves), 36, "priorities"),
+    _mutant(
+        "mailboxes without priorities", "priorities", (PriorityQueue, "_class", _one_mailbox_class), 1, "priorities"
+    ),
+    _mutant("inboxes without priorities", "priorities", (Inbox, "put", _one_inbox_class), 14, "priorities"),
     _mutant("scaling without a cooldown", "scale", (ScalePolicy, "decide", _without_cooldown), 2, "scale"),
     _mutant("instances go all at once", "scale", (ScalePolicy, "decide", _all_that_is_too_many), 3, "scale"),
     _mutant("instances never go", "scale", (ScalePolicy, "decide", _never_fewer), 2, "scale"),

@@ -158,7 +158,8 @@ class EventService:
             return agent.manifest.agent
         state.ledger.open(entry)
         state.accepted += 1
-        state.pass_on(entry, envelope)
+        state.passing.append(envelope)
+        state.cause(asked.asking_session, envelope)
         if offer is Offer.SEND:
             delivery.send(entry)
         elif agent.condition is Condition.DOWN:

@@ -100,6 +100,8 @@ class FastPath:
             passing = state.passing
             state.ended.note(request_id, source, target, state.tap.next + len(passing))
             passing.append(envelope)
+            if state.journal.identity:
+                state.cause(asking, envelope)
             # Delivery.count
             agent.ended[status] = agent.ended.get(status, 0) + 1
             if agent.recent is None:
@@ -165,6 +167,8 @@ class FastPath:
         ledger.open(entry, _SENT if is_sent else _QUEUED)
         state.accepted += 1
         state.passing.append(envelope)
+        if state.journal.identity:
+            state.cause(session, envelope)
         if not is_sent:
             return True
         entry.holds_credit = True  # Delivery.send, SessionTable.send

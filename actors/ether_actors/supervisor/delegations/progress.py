@@ -31,7 +31,7 @@ from ether_broker.wire.frame import Header, Kind, folded_of, pack_envelope, read
 
 __all__ = ["PASSED_ON_PER_STEP", "UNCOMMITTED", "UNHEARD", "WAITING", "Progress"]
 
-UNCOMMITTED: Final = 4 << 20
+UNCOMMITTED: Final = 512 << 10
 """Bytes of one node's progress that may be uncommitted."""
 UNHEARD: Final = 16 << 20
 """Bytes under way to a delegator's node above which it is told no more progress for a while."""

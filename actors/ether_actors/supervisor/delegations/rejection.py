@@ -83,7 +83,7 @@ class RejectionPolicy:
         if is_kept:
             refused = envelope[: header.body] + _NO_BODY
             state.passing.append(refused)
-            state.passing_refused += len(refused)
+            state.cause(session, refused)
         is_listed = rejection.is_remembered or rejection.reason is not None  # in the journal, or among the dead letters
         if rejection.reason is Reason.FORBIDDEN or not is_listed:
             state.session_table.refusals.note(session.node, error.code, error.message)

@@ -25,6 +25,7 @@ from ether_broker.mailbox.mailbox import Mailbox
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
+from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import ANSWER, DEAD_LETTER
 from ether_broker.transport.sessions.session import Session
 from ether_broker.transport.sessions.session_table import SessionTable
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
 
     Identify = Callable[[Address], Identity | None]
 
-__all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "VOLATILE", "BrokerState"]
+__all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "OWN_AHEAD", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 MOST_AHEAD: Final = 2 << 20
-"""Bytes that wait for the journal, after which delegations for it wait in their sessions' queues, where each has its turn."""
+"""Bytes that wait for the journal, after which an owner's nodes wait if more than `OWN_AHEAD` of them are their doing."""
+OWN_AHEAD: Final = 256 << 10
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -55,7 +57,6 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
-_REFUSED: Final = int(Flag.REFUSED)
 _ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
 
@@ -102,18 +103,15 @@ class BrokerState:
         """Whether the broker ends, and rules on all that has come."""
         self.unwritten: int = 0
         """Bytes that the journal was given and has not committed, with what each step takes beside them."""
-        self.unwritten_volatile: int = 0
-        """Those of them that are delegations which do not wait for the journal, or their outcomes."""
-        self.unwritten_refused: int = 0
-        """Those that tell of what was refused or dropped."""
         self.schedule: JobSchedule = JobSchedule(journal)
         """What the broker does of its own accord."""
         self.make_id = make_id
         self.passing: list[bytes] = []
         """What passed in this step; the tap numbers it at the step's end."""
-        self.passing_volatile: int = 0
-        """Bytes of it, as of `unwritten_volatile`."""
-        self.passing_refused: int = 0
+        self.caused: dict[Account, int] = {}
+        """{owner: bytes of it that its nodes caused}, where there is a journal."""
+        self.ruled_on: Session | None = None
+        """Whose envelope is ruled on."""
         self.now: float = 0.0
         """The time of this step, in seconds by the broker's clock."""
         self.wall: float = 0.0
@@ -126,20 +124,24 @@ class BrokerState:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the journal cannot be written and as much waits for it as may, so that who comes or goes waits (G8)."""
-        return self.journal.trouble is not None and self.unwritten > MOST_UNWRITTEN
+        """Whether as much waits for the journal as may, so that who comes or goes waits (G8)."""
+        return self.unwritten > MOST_UNWRITTEN and (self.journal.trouble is not None or self.is_ahead)
 
-    def is_ahead(self, *, is_volatile: bool) -> bool:
-        """Whether so much waits for a journal that can be written that no more work is accepted before it has been.
+    @property
+    def is_ahead(self) -> bool:
+        """Whether so much waits for a journal that can be written that whoever caused much of it waits."""
+        return self.unwritten > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
 
-        Args:
-            is_volatile: whether it is work that does not wait for the journal, which is written too. Neither kind waits for
-                what the other has brought, nor for what was refused.
-        """
-        waiting = self.unwritten_volatile
-        if not is_volatile:
-            waiting = self.unwritten - waiting - self.unwritten_refused
-        return waiting > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
+    def must_wait(self, session: Session) -> bool:
+        """Whether what a node asks for is not ruled on before the journal has written some of what its owner has caused."""
+        return session.account.unwritten > OWN_AHEAD and self.is_ahead
+
+    def cause(self, session: Session, envelope: bytes) -> None:
+        """Count bytes for the journal for the owner of the node that caused them."""
+        if self.journal.identity:
+            account, size = session.account, len(envelope)
+            account.unwritten += size
+            self.caused[account] = self.caused.get(account, 0) + size
 
     @property
     def is_unread(self) -> bool:
@@ -197,16 +199,12 @@ class BrokerState:
             send(session, envelope)
         self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
         self.passing.append(envelope)
-        if envelope[3] & _REFUSED:
-            self.passing_refused += len(envelope)
-        elif is_volatile:
-            self.passing_volatile += len(envelope)
+        self.cause(session, envelope)
 
     def pass_on(self, entry: Entry, envelope: bytes) -> None:
         """Give observers and the journal a delegation that was accepted."""
         self.passing.append(envelope)
-        if entry.is_volatile:
-            self.passing_volatile += len(envelope)
+        self.cause(entry.asking_session, envelope)
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """The outcome of a delegation that has ended, however long ago; None when neither bus nor journal has it.
@@ -286,12 +284,12 @@ class BrokerState:
         return letter
 
     def event(self, name: str, **fields: object) -> None:
-        """Tell the observers that something happened, unless it is only told and the journal has much to write."""
-        is_only_told = name in _ONLY_TOLD
-        if is_only_told and self.unwritten > MOST_UNWRITTEN >> 1:
+        """Tell the observers that something happened, unless it is only told and who brought it about has to wait."""
+        by = self.ruled_on
+        if name in _ONLY_TOLD and (self.unwritten > MOST_UNWRITTEN >> 1 or (by is not None and self.must_wait(by))):
             return
         body = pack({"event": name, **fields})
         envelope = pack_envelope(Kind.EVENT, request_id=self.make_id(), source=SUPERVISOR.encode(), body=body)
         self.passing.append(envelope)
-        if is_only_told:
-            self.passing_refused += len(envelope)
+        if by is not None:
+            self.cause(by, envelope)

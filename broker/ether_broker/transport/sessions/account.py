@@ -8,13 +8,15 @@ __all__ = ["Account"]
 class Account:
     """The bytes that are kept for one owner: for all nodes of a key, or for one node where there are no keys."""
 
-    __slots__ = ("held", "into", "size")
+    __slots__ = ("held", "into", "size", "unwritten")
 
     def __init__(self) -> None:
         self.size: int = 0
         """Bytes of its delegations, as the ledger counts them, and `held`."""
         self.held: int = 0
         """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
+        self.unwritten: int = 0
+        """Bytes that its nodes caused and the journal has not committed."""
         self.into: Account | None = None
         """The account of the same owner that counts this one's bytes too, since the owner is known."""
 
