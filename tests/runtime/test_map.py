@@ -145,6 +145,32 @@ def test_one_that_takes_long_holds_up_nobody_until_too_much_is_kept(bus: Runtime
     assert (outcomes.done, outcomes.failed) == (400, 1)
 
 
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_what_the_iterable_raises_comes_after_the_outcomes_of_the_items_before_it(bus: Runtime, is_awaited: bool) -> None:
+    def items() -> Iterator[dict[str, Any]]:
+        for n in range(9):
+            yield {"n": n}
+        raise KeyError("item 9")
+
+    found: list[Any] = []
+
+    async def awaited(outcomes: Mapped) -> None:
+        async for response in outcomes:
+            found.append(response.data)  # noqa: PERF401  what came before the error is what counts
+
+    outcomes = bus.map("work.do", items(), window=64)
+    with pytest.raises(KeyError, match="item 9"):
+        if is_awaited:
+            asyncio.run(awaited(outcomes))
+        else:
+            for response in outcomes:
+                found.append(response.data)  # noqa: PERF401  as above
+
+    assert found == list(range(9))
+    assert (outcomes.done, outcomes.failed) == (9, 0)
+    assert next(outcomes, None) is None
+
+
 def test_it_is_awaited_in_a_loop(bus: Runtime) -> None:
     async def main() -> list[int]:
         found = [response.data async for response in bus.map("work.do", ({"n": n} for n in range(50)), window=7)]

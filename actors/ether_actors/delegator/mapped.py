@@ -27,8 +27,8 @@ class Mapped:
     """The outcomes of `bus.map`, in the order of the items; iterate with for or async for, once.
 
     An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
-    REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed, is raised when the outcomes before it have
-    been given. Items are taken as they are needed, none before the iteration begins; one that is never
+    REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed or what the iterable raises, is raised when
+    the outcomes before it have been given. Items are taken as they are needed, none before the iteration begins; one that is never
     iterated is told as a RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or the end of a `with`
     block, cancels what is open. For one thread, or one task, at a time.
 
@@ -61,7 +61,7 @@ class Mapped:
         """Items in all; None if they do not say how many they are."""
         self._delegate = delegate
         self._check_may_wait = check_may_wait
-        self._error: EtherError | None = None
+        self._error: Exception | None = None
         """What kept the items that are left from being begun."""
         self._items = iter(items)
         self._window = window
@@ -157,6 +157,9 @@ class Mapped:
             try:
                 item = next(self._items)
             except StopIteration:
+                break
+            except Exception as error:  # noqa: BLE001  the iterable's own: what was begun before has its outcomes first
+                self._items, self._error = iter(()), error
                 break
             try:
                 last = self._delegate(item)
