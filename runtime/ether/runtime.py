@@ -32,7 +32,7 @@ from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, Inval
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.endpoint import LAN, own_endpoint
+from ether_broker.transport.endpoint import IPC, LAN, own_endpoint
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import id_bytes
 
@@ -240,8 +240,8 @@ class Runtime:
                 node.join(self._join_timeout)
             except BaseException as error:
                 link.close(0.0)
-                if isinstance(error, BrokerUnavailable):
-                    _check_not_elsewhere(url)
+                if isinstance(error, BrokerUnavailable) and url.startswith(IPC):
+                    raise _absence(url, error) from None
                 raise
         except BaseException:
             self._stop_broker()
@@ -905,15 +905,18 @@ def _address(url: str, credentials: Credentials | None) -> str:
     return located(url, known=known).url
 
 
-def _check_not_elsewhere(url: str) -> None:
-    """Raise BrokerUnavailable if the cluster that has this address by its name runs at another."""
+def _absence(url: str, error: BrokerUnavailable) -> BrokerUnavailable:
+    """What is said of an ipc address where nobody answers: where the cluster of its name is, or which buses are there."""
+    from ether_broker.discovery.listening import others
     from ether_broker.discovery.own_clusters import told_elsewhere
 
     if (elsewhere := told_elsewhere(url)) is not None:
         name = url.rpartition("/")[2].removesuffix(".sock")
-        raise BrokerUnavailable(
+        return BrokerUnavailable(
             f"No broker answers at {url}: the cluster {name!r} runs at {elsewhere}: connect to that."
-        ) from None
+        )
+    found = others(url)
+    return BrokerUnavailable(f"{error} These are there: {', '.join(found)}.") if found else error
 
 
 def _default_name(credentials: Credentials | None) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from ether import (
     Agent,
+    BrokerUnavailable,
     Budget,
     Cluster,
     DuplicateAgent,
@@ -30,6 +31,7 @@ from ether import (
     capability,
 )
 from ether.testing import TestRuntime
+from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.transport.endpoint import default_endpoint
 
 
@@ -230,6 +232,26 @@ def test_a_bus_is_found_by_its_name_from_python_too(monkeypatch: pytest.MonkeyPa
         with Runtime(bind=default_endpoint("desk")) as bus, Runtime.connect("ipc://desk") as far:
             bus.start(Writer)
             assert far.delegate("text.write", {"text": "a"}).result().data == "a"
+
+
+def test_the_buses_that_are_there_are_named_where_one_of_another_name_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        shop = ClusterAddress(default_endpoint("shop"), "tcp://127.0.0.1:7493")
+        with Runtime(bind=default_endpoint("desk")), shop, pytest.raises(BrokerUnavailable) as caught:
+            Runtime.connect("ipc://desc", timeout=0.1).open()
+
+        said = f"No broker answers at {default_endpoint('desc')} (waited 0.1 s): start one with `ether up`. "
+        assert str(caught.value) == f"{said}These are there: {default_endpoint('desk')}, tcp://127.0.0.1:7493."
+
+        with pytest.raises(BrokerUnavailable, match=r"start one with `ether up`\.$"):
+            Runtime.connect("ipc://desk", timeout=0.1).open()
+    with pytest.raises(
+        InvalidEndpoint, match="'desk' is no address of a broker: write ipc://desk for your bus of that"
+    ):
+        Runtime.connect("desk").open()
 
 
 def test_parameters_that_are_no_dict_are_told_in_words(bus: TestRuntime) -> None:

@@ -146,7 +146,9 @@ def test_one_that_takes_long_holds_up_nobody_until_too_much_is_kept(bus: Runtime
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
-def test_what_the_iterable_raises_comes_after_the_outcomes_of_the_items_before_it(bus: Runtime, is_awaited: bool) -> None:
+def test_what_the_iterable_raises_comes_after_the_outcomes_of_the_items_before_it(
+    bus: Runtime, is_awaited: bool
+) -> None:
     def items() -> Iterator[dict[str, Any]]:
         for n in range(9):
             yield {"n": n}

@@ -27,10 +27,10 @@ class Mapped:
     """The outcomes of `bus.map`, in the order of the items; iterate with for or async for, once.
 
     An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
-    REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed or what the iterable raises, is raised when
-    the outcomes before it have been given. Items are taken as they are needed, none before the iteration begins; one that is never
-    iterated is told as a RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or the end of a `with`
-    block, cancels what is open. For one thread, or one task, at a time.
+    REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed or what the iterable raises, is raised
+    when the outcomes before it have been given. Items are taken as they are needed, none before the iteration begins; one
+    that is never iterated is told as a RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or
+    the end of a `with` block, cancels what is open. For one thread, or one task, at a time.
 
     Example:
         texts = [{"text": "word " * n} for n in range(100)]

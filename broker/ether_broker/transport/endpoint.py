@@ -28,6 +28,8 @@ LAN: Final = "lan://"
 """Begins what stands for a broker that is to be found on the local network; not an address that one can have."""
 
 _TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+|\*):(\d{1,5}|\*)")
+_WORD: Final = r"[A-Za-z0-9_][A-Za-z0-9_.@-]*"
+"""A cluster's name, and no host with a port or path."""
 _IPC_LIMIT: Final = 107
 """Bytes that the path of a unix socket may have (sun_path on Linux, less the final zero)."""
 
@@ -100,7 +102,14 @@ def default_endpoint(name: str = "default") -> str:
 
 
 def own_endpoint(url: str) -> str:
-    """The URL; of `ipc://NAME`, which has no path, the endpoint of this user's cluster of that name."""
+    """The URL; of `ipc://NAME`, which has no path, the endpoint of this user's cluster of that name.
+
+    Raises:
+        InvalidEndpoint: it is a name alone.
+    """
+    if re.fullmatch(_WORD, url):
+        msg = f"{url!r} is no address of a broker: write ipc://{url} for your bus of that name, or tcp://HOST:PORT."
+        raise InvalidEndpoint(msg)
     name = url.removeprefix(IPC)
     is_name = name != url and "/" not in name and re.fullmatch(NAME_PATTERN, name)
     return default_endpoint(name) if is_name else url

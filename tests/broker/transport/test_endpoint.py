@@ -66,8 +66,15 @@ def test_a_name_without_a_path_is_that_users_cluster_of_the_name(monkeypatch, tm
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
     assert own_endpoint("ipc://blue") == f"ipc://{tmp_path}/ether/blue.sock"
-    for other in ("ipc:///blue", "ipc://run/blue", "ipc://", "tcp://blue:1", "blue"):
+    for other in ("ipc:///blue", "ipc://run/blue", "ipc://", "tcp://blue:1", "blue:1"):
         assert own_endpoint(other) == other
+
+
+def test_a_name_alone_is_told_how_it_is_written():
+    with pytest.raises(
+        InvalidEndpoint, match=r"'blue-2' is no address of a broker: write ipc://blue-2 for your bus of that"
+    ):
+        own_endpoint("blue-2")
 
 
 def test_without_a_runtime_folder_it_is_in_one_of_the_users_own_among_temporary_files(monkeypatch, tmp_path):

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.listening import others
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
+from ether_broker.discovery.listening import others
 from ether_broker.errors import BrokerUnavailable
 from ether_broker.transport.endpoint import default_endpoint
 

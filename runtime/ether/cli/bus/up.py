@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ether.cli.common.listening import is_listening
 from ether.cli.common.options import SettingsOptions, with_options
 from ether.cli.common.output import Output
 from ether.cluster.cluster_spec import ClusterSpec
 from ether.cluster.file.file_schema import ClusterSection
+from ether_broker.discovery.listening import is_listening
 from ether_broker.errors import AddressInUse, UsageError
 from ether_broker.transport.endpoint import default_endpoint
 

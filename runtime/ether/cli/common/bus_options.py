@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from ether.cli.common.discover_option import CONNECT, DISCOVER
-from ether.cli.common.listening import others
+from ether_broker.discovery.listening import others
 from ether_broker.transport.endpoint import IPC, default_endpoint
 
 __all__ = ["AgentClassesOption", "BusAddress", "BusOptions", "NamedBusAddress", "NamedBusOptions"]

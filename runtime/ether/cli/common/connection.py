@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ether.cli.common.bus_options import BusAddress, BusOptions
-from ether.cli.common.listening import is_listening, others
 from ether.runtime import Runtime
+from ether_broker.discovery.listening import is_listening, others
 from ether_broker.discovery.own_clusters import told_elsewhere
 from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint

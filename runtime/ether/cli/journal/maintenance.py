@@ -13,12 +13,12 @@ import typer
 from ether.cli.common.bus_options import BusAddress
 from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import ExitCode
-from ether.cli.common.listening import is_listening
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.journal.source import JournalOptions
 from ether.cli.journal.timestamps import moment_text, parse_duration
 from ether.text_io.terminal import say
+from ether_broker.discovery.listening import is_listening
 from ether_broker.envelope.status import Status
 from ether_broker.errors import BrokerUnavailable, JournalLocked, JournalUnavailable, UsageError
 from ether_broker.transport.endpoint import default_endpoint

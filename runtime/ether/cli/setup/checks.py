@@ -18,10 +18,10 @@ import zmq
 
 from ether.cli.common.bus_options import BusAddress
 from ether.cli.common.connection import connectable, joined, wait_for
-from ether.cli.common.listening import is_listening
 from ether.cli.common.output import seconds
 from ether.cli.setup.versions import LIBRARIES
 from ether.version import installed_version
+from ether_broker.discovery.listening import is_listening
 from ether_broker.discovery.own_clusters import told_elsewhere
 from ether_broker.errors import EtherError, Forbidden, InvalidEndpoint, InvalidKey, MissingExtra
 from ether_broker.transport.endpoint import LAN, default_endpoint, prepare_endpoint

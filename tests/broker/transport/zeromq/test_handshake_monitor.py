@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zmq
 
-from ether.cli.common.listening import is_listening
+from ether_broker.discovery.listening import is_listening
 from ether_broker.security.keys import KeyPair
 from ether_broker.transport.refusal_log import RefusalLog
 from ether_broker.transport.zeromq.handshake_monitor import HandshakeMonitor
