@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
+import types
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +38,14 @@ class Worker(Agent):
         for step in range(3):
             task.progress(step / 3)
         return 3
+
+
+class Reader(Agent):
+    @capability("read.notes")
+    def read(self, task: Task, path: str) -> str:
+        if Path(path).name == "none":
+            raise FileNotFoundError(path)
+        return task.artifact(path).read().decode()
 
 
 @asynccontextmanager
@@ -295,3 +307,20 @@ def test_an_error_within_it_does_not_wait_for_work() -> None:
 
     with pytest.raises(RuntimeError, match="mine"):
         asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def test_a_delegation_takes_its_course_while_another_thread_imports_asyncio_for_the_first_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Runtime() as bus, ThreadPoolExecutor(1) as beside:
+        bus.start(Reader)
+        (tmp_path / "notes").write_text("done")
+        monkeypatch.setitem(sys.modules, "asyncio", types.ModuleType("asyncio"))  # which has none of its names yet
+
+        read = bus.delegate("read.notes", {"path": str(tmp_path / "notes")}).result(PATIENCE)
+        in_another_thread = beside.submit(bus.ask, "read.notes", {"path": str(tmp_path / "notes")}).result(PATIENCE)
+        failed = bus.delegate("read.notes", {"path": str(tmp_path / "none")}).result(PATIENCE)
+
+    assert read.data == in_another_thread.data == "done"
+    assert failed.error is not None
+    assert (failed.error.code, failed.error.message.split(":")[0]) == ("exception", "FileNotFoundError")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from ether_actors.agent.declarations.capability import WrongResult
 from ether_actors.task.amount import is_amount
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.work_item import Work
+from ether_broker.asyncio_checks import is_cancellation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
@@ -25,7 +25,7 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
     """The outcome of work that raised, and whether the agent has crashed; `now` is seconds since 1970."""
     if work.cancelled and not isinstance(error, ParameterError):
         return error_response(work, agent, Status.CANCELLED, "cancelled", "The handler was cancelled.", now), False
-    if _is_cancellation(error) and work.is_orphaned:
+    if is_cancellation(error) and work.is_orphaned:
         message = f"{agent} crashed while it worked on this."
         return error_response(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
     if work.task is None and isinstance(error, EtherError):
@@ -54,7 +54,7 @@ def told_of(error: BaseException) -> dict[str, Any]:
 
 def is_crash(error: BaseException) -> bool:
     """Whether an agent that raised it is to be restarted: it asked for it, or it meant to end the process."""
-    return isinstance(error, AgentCrash) or not (isinstance(error, Exception) or _is_cancellation(error))
+    return isinstance(error, AgentCrash) or not (isinstance(error, Exception) or is_cancellation(error))
 
 
 def error_response(  # noqa: PLR0917  an error's parts, in the order of the response's
@@ -76,8 +76,3 @@ def _words(error: BaseException) -> str:
         return str(error)
     except BaseException as bug:  # noqa: BLE001  whatever it is, the delegation still gets an outcome
         return f"(its text cannot be had: {type(bug).__name__})"
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and isinstance(error, asyncio.CancelledError)

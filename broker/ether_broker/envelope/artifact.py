@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import Field
 
 from ether_broker.artifacts.fetching import fetch
 from ether_broker.artifacts.sealing import ReadFailed, digest_of, open_regular, seal
+from ether_broker.asyncio_checks import runs_event_loop
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 
@@ -260,6 +260,5 @@ def _close(file: BinaryIO) -> None:
 
 def _check_may_wait() -> None:
     """Refuse a thread that runs an event loop: on one machine as on several, so that nobody learns of it later."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
+    if runs_event_loop():
         raise UsageError(_IN_LOOP)

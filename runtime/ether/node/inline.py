@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from ether.node.connection.sender import SendCall
 from ether_actors.threads.pool import this_thread
+from ether_broker.asyncio_checks import runs_event_loop
 
 __all__ = ["Inline", "may_run_inline"]
 
@@ -34,9 +35,7 @@ def may_run_inline() -> bool:
     deep in a recursion, as a RecursionError would leave a step of the broker half done. Python 3.11 counts calls of C
     towards its limit too, and they have no frames here: there may be several for each frame.
     """
-    if this_thread.is_inline or threading.get_ident() == threading.main_thread().ident:
-        return False
-    if (asyncio := sys.modules.get("asyncio")) is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the quick one
+    if this_thread.is_inline or threading.get_ident() == threading.main_thread().ident or runs_event_loop():
         return False
     try:
         sys._getframe(sys.getrecursionlimit() // _SHARE)  # noqa: SLF001  there is no other way to ask
