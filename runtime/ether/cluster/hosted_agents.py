@@ -106,9 +106,9 @@ class HostedAgents:
         """Do what the cluster asks for.
 
         Args:
-            request: `agents`, those that are to be here; `going`, the names of those that go later, and now if they have never
-                been up; and `coming`, those that come later; or `rest`: all are stopped for another process that takes their
-                names; or `check`: it is only looked whether these could be made.
+            request: `agents`, those that are to be here; `going`, the names of those that go later and to no other node, and
+                now if they have never been up; and `coming`, those that come later; or `rest`: all are stopped for another
+                process that takes their names; or `check`: it is only looked whether these could be made.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and

@@ -955,6 +955,23 @@ def test_what_never_started_is_forgotten_when_it_goes_and_told_as_started_once_i
     assert (fourth.started, fourth.restarted, fourth.stopped, fourth.failed) == (("n2/unfit",), {}, (), {})
 
 
+def test_an_agent_that_never_started_is_kept_where_it_is_until_it_can_move(tmp_path: Path):
+    late = AgentSpec(KEEPER, "late", kwargs={"folder": str(tmp_path)})
+    bad = AgentSpec("tests.runtime.reloaded:Nobody")
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN))) as it:
+        it.reload(node("n1", KEEP, late), node("n2", AgentSpec(PLAIN)))
+        held = it.reload(node("n1", KEEP), node("n2", AgentSpec(PLAIN), late, bad))
+        (tmp_path / "broken").unlink()
+        moved = it.reload(node("n1", KEEP), node("n2", AgentSpec(PLAIN), late))
+        assert it.agents() == {"keeper": "n1", "plain": "n2", "late": "n2"}
+
+    assert sorted(held.failed) == ["n1/late", "n2/nobody"]
+    assert held.failed["n1/late"] == "RuntimeError: it is broken. It goes on starting. It was not moved."
+    assert held.unchanged == ("n1", "n2", "n1/keeper", "n2/plain")
+    assert (moved.started, moved.failed) == (("n2/late",), {})
+
+
 def test_what_cannot_travel_to_a_node_is_refused_and_nothing_is_done(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         with pytest.raises(Unserialisable, match=f"{PLAIN} of n1"):

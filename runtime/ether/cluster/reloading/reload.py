@@ -67,7 +67,8 @@ class Reload:
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
         self._again: set[str] = set()
-        self._never_up: set[str] = set()
+        self._never_up: dict[str, str] = {}
+        """{agent that has not been up yet, or went so: why}."""
         self._unfit: set[str] = set()
         """Nodes that are not restarted, as an agent that they are to have could not be made."""
         self._failed: dict[str, str] = {}
@@ -273,7 +274,9 @@ class Reload:
             key: [{"agent": agent.as_dict(), "names": names} for agent, names in kinds]
             for key, kinds in (("agents", told), ("coming", later))
         }  # fmt: skip
-        request["going"] = self._going(node) if node in self._before else []
+        going = self._going(node) if node in self._before else []
+        elsewhere = {name for other in self._wanted if other != node for name in agents_by_name(self._wanted[other])}
+        request["going"] = [name for name in going if name not in elsewhere]  # who moves has no place yet but this
         try:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more
@@ -293,7 +296,7 @@ class Reload:
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
         self._again.update(f"{node}/{name}" for name in said.get("again", ()))
-        self._never_up.update(f"{node}/{name}" for name in said.get("never_up", ()))
+        self._never_up.update({f"{node}/{name}": said["failed"].get(name, "") for name in said.get("never_up", ())})
         wanted = agents_by_name(self._wanted.get(node))
         for name, why in said.get("failed", {}).items():
             if name in wanted:
@@ -301,8 +304,17 @@ class Reload:
 
     # -- what became of them -------------------------------------------------------------------------------------
 
+    def _tell_unmoved(self) -> None:
+        """Tell of those that have not been up, and are where they were although they are to be elsewhere."""
+        for node in self._hosted.keys() & self._before.keys():
+            for name in self._going(node):
+                full = f"{node}/{name}"
+                if full in self._never_up and name in agents_by_name(self._hosted[node]):
+                    self._failed.setdefault(full, and_so(self._never_up[full], "It was not moved."))
+
     def _report(self, come: list[str], stay: list[str], go: list[str]) -> ReloadReport:
         failed = self._failed
+        self._tell_unmoved()
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
         stopped = [node for node in go if node not in self._hosted]
