@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -535,9 +536,39 @@ def test_a_file_whose_size_was_not_sealed_is_read_as_far_as_may_be_fetched(tmp_p
     artifact = Artifact.of(file).model_copy(update={"size": None})
 
     assert artifact.read() == artifact.read(max_bytes=len(CONTENT)) == CONTENT
-    with pytest.raises(ArtifactMismatch) as caught:
+    with pytest.raises(ArtifactUnavailable, match="has more than max_bytes=100, the most that is read"):
         artifact.read(max_bytes=100)
-    assert caught.value.found_size == 101
+    if Path("/proc/version").exists():  # its size is said to be 0
+        with pytest.raises(ArtifactMismatch) as caught:
+            Artifact(path="/proc/version", sha256="0" * 64).read(max_bytes=10)
+        assert caught.value.found_size == 11
+
+
+def take_copy(artifact: Artifact, **bounds: Any) -> None:
+    artifact.copy_to(f"{artifact.path}.copy", **bounds)
+
+
+@pytest.mark.parametrize("take", [Artifact.open, Artifact.read, take_copy])
+def test_a_file_of_this_machine_is_bounded_too_and_so_are_the_bounds(
+    take: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("ether_broker.envelope.artifact.MOST_FETCHED", 3)
+    file = tmp_path / "report"
+    file.write_bytes(b"1234")
+    artifact = Artifact.of(file)
+
+    with pytest.raises(ArtifactUnavailable, match="report has more than max_bytes=3, the most that is read"):
+        take(artifact, max_bytes=3)
+    for wrong in (-1, True, 3.0, "3"):
+        with pytest.raises(UsageError, match=re.escape(f"max_bytes={wrong!r}: a whole number of bytes, 0 or more.")):
+            take(artifact, max_bytes=wrong)
+    for wrong in (0, -1.0, True, float("nan"), float("inf"), "3", None):
+        with pytest.raises(UsageError, match=re.escape(f"patience={wrong!r}: a number of seconds above 0.")):
+            take(artifact, patience=wrong)
+    assert list(tmp_path.iterdir()) == [file]
+
+    assert artifact.read(max_bytes=4) == artifact.read() == b"1234"
+    assert artifact.verify() is artifact
 
 
 def test_an_error_tells_nothing_of_a_file_that_was_not_sealed(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ether_broker.artifacts.sealing import ReadFailed, digest_of, open_regular, 
 from ether_broker.asyncio_checks import runs_event_loop
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
+from ether_broker.number import is_number
 
 __all__ = ["Artifact", "ArtifactSource"]
 
@@ -94,7 +95,7 @@ class Artifact(Model):
         return type(self)(path=self.path, sha256=digest, size=found.st_size)
 
     def open(
-        self, *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
+        self, *, root: str | os.PathLike[str] = "", max_bytes: int | None = None, patience: float = PATIENCE
     ) -> BinaryIO:  # fmt: skip
         """Open it for reading: a binary file with just the sealed bytes, which the caller closes.
 
@@ -103,24 +104,25 @@ class Artifact(Model):
 
         Args:
             root: as `verify`.
-            max_bytes: bytes that are fetched at most. The file of this machine may have as many as were sealed, and these where
-                the artifact does not say how many those were.
+            max_bytes: bytes that it may have; default: 4 GiB if it is fetched or does not say how many were sealed, and any
+                number of a file of this machine.
             patience: seconds that may pass without a byte while it is fetched; of a process on several buses, on each.
 
         Raises:
             ArtifactMismatch: it was changed, is not there or was never sealed, and nobody offers it to other machines; or the
                 node that does so sent other bytes than those that were sealed.
-            ArtifactUnavailable: it is not here, and could not be fetched: nothing came for `patience` seconds, its node was not
-                on the bus for 10, there is no room here, or it is too large.
+            ArtifactUnavailable: it has more than `max_bytes`; or it is not here, and could not be fetched: nothing came for
+                `patience` seconds, its node was not on the bus for 10, or there is no room here.
             Closed: the runtime that fetched it was closed meanwhile.
-            UsageError: this thread runs an event loop, or a callback of a handle.
+            UsageError: this thread runs an event loop, or a callback of a handle; or `max_bytes` or `patience` is none.
         """
+        _check_bounds(max_bytes, patience)
         try:
             return self._open_checked(root, max_bytes)
         except ArtifactMismatch as error:
             return self._fetch_copy(error, max_bytes, patience)
 
-    def _fetch_copy(self, here: ArtifactMismatch, max_bytes: int, patience: float) -> BinaryIO:
+    def _fetch_copy(self, here: ArtifactMismatch, max_bytes: int | None, patience: float) -> BinaryIO:
         import tempfile
 
         with contextlib.ExitStack() as stack:
@@ -134,7 +136,7 @@ class Artifact(Model):
             stack.pop_all()
             return copy
 
-    def _open_checked(self, root: str | os.PathLike[str], max_bytes: int) -> BinaryIO:
+    def _open_checked(self, root: str | os.PathLike[str], max_bytes: int | None) -> BinaryIO:
         file = self._open_here(root)
         try:
             self._compare_file(file, lambda _data: None, max_bytes)
@@ -156,11 +158,11 @@ class Artifact(Model):
             ArtifactMismatch: it was changed, is not there, or was never sealed.
             ArtifactUnavailable, UsageError: as `open`.
         """
-        self._pour(root, lambda _data: None, lambda: None, MOST_FETCHED, PATIENCE)
+        self._pour(root, lambda _data: None, lambda: None, None, PATIENCE)
         return self
 
     def read(
-        self, *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED, patience: float = PATIENCE
+        self, *, root: str | os.PathLike[str] = "", max_bytes: int | None = None, patience: float = PATIENCE
     ) -> bytes:  # fmt: skip
         """The file's bytes, which are those that were sealed; arguments and errors as `open`."""
         data = bytearray()
@@ -168,7 +170,7 @@ class Artifact(Model):
         return bytes(data)
 
     def copy_to(
-        self, target: str | os.PathLike[str], *, root: str | os.PathLike[str] = "", max_bytes: int = MOST_FETCHED,
+        self, target: str | os.PathLike[str], *, root: str | os.PathLike[str] = "", max_bytes: int | None = None,
         patience: float = PATIENCE,
     ) -> Path:  # fmt: skip
         """Take the file in as a copy of one's own (spec 2 §10): all of it or, when it does not match, nothing.
@@ -183,6 +185,7 @@ class Artifact(Model):
             ArtifactMismatch, ArtifactUnavailable, UsageError: as `open`.
             OSError: the copy cannot be written.
         """
+        _check_bounds(max_bytes, patience)  # before a file is made
         copy = Path(target)
         part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}.part")
         try:
@@ -194,10 +197,11 @@ class Artifact(Model):
         return copy
 
     def _pour(
-        self, root: str | os.PathLike[str], write: Callable[[bytes], object], reset: Callable[[], object], max_bytes: int,
-        patience: float,
+        self, root: str | os.PathLike[str], write: Callable[[bytes], object], reset: Callable[[], object],
+        max_bytes: int | None, patience: float,
     ) -> None:  # fmt: skip
         """Write all of its bytes, from here or from its node; those written since the last `reset` are what was sealed."""
+        _check_bounds(max_bytes, patience)
         try:
             with self._open_here(root) as file:
                 self._compare_file(file, write, max_bytes)
@@ -206,10 +210,11 @@ class Artifact(Model):
             self._fetch(write, reset, error, max_bytes, patience)
 
     def _fetch(
-        self, write: Callable[[bytes], object], reset: Callable[[], object], here: ArtifactMismatch, max_bytes: int,
+        self, write: Callable[[bytes], object], reset: Callable[[], object], here: ArtifactMismatch, max_bytes: int | None,
         patience: float,
     ) -> None:  # fmt: skip
-        fetch(self, write, reset, compare=self._compare, here=here, max_bytes=max_bytes, patience=patience)
+        most = MOST_FETCHED if max_bytes is None else max_bytes
+        fetch(self, write, reset, compare=self._compare, here=here, max_bytes=most, patience=patience)
 
     def _open_here(self, root: str | os.PathLike[str]) -> BufferedReader:
         if self.source is not None:
@@ -231,13 +236,16 @@ class Artifact(Model):
         )
         return ArtifactMismatch(msg, self.path, self.sha256)
 
-    def _compare_file(self, file: BufferedReader, write: Callable[[bytes], object], max_bytes: int) -> None:
+    def _compare_file(self, file: BufferedReader, write: Callable[[bytes], object], max_bytes: int | None) -> None:
         """Give the bytes of a file to `write`, no more of them than it may have."""
         found = os.fstat(file.fileno()).st_size
         if self.size is not None and found != self.size:
             raise self._mismatch(None, found)
+        if max_bytes is not None and found > max_bytes:
+            raise ArtifactUnavailable(f"{self.path} has more than max_bytes={max_bytes:,}, the most that is read.")
+        most = MOST_FETCHED if max_bytes is None else max_bytes
         try:
-            digest, size = digest_of(file, max_bytes if self.size is None else self.size, write)
+            digest, size = digest_of(file, most if self.size is None else self.size, write)
         except ReadFailed as error:
             raise self._unreadable(error) from error
         self._compare(digest, size)
@@ -251,6 +259,13 @@ class Artifact(Model):
         sealed = "" if self.size is None else f"{self.size:,} "
         msg = f"{self.path} is not what was sealed: {sealed}bytes with the SHA-256 {self.sha256}."
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
+
+
+def _check_bounds(max_bytes: object, patience: object) -> None:
+    if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 0):
+        raise UsageError(f"max_bytes={max_bytes!r:.40}: a whole number of bytes, 0 or more.")
+    if not is_number(patience) or not 0 < patience < float("inf"):
+        raise UsageError(f"patience={patience!r:.40}: a number of seconds above 0.")
 
 
 def _close(file: BinaryIO) -> None:
