@@ -66,6 +66,7 @@ _NAMES: Final = 250
 _MOST_KNOWN: Final = 10_000
 """Pairs of capability and target that are remembered to be valid; others are checked each time."""
 _O = TypeVar("_O", bound=Observer)
+_V = TypeVar("_V")
 
 
 class Runtime:
@@ -118,7 +119,7 @@ class Runtime:
         self._keyring = _keyring(keys)
         self._credentials = None if self._keyring is None else _credentials(self._keyring)
         self._insecure = insecure
-        self._name = name or _default_name(self._credentials)
+        self._name = _given("name", name) or _default_name(self._credentials)
         self._access = None if access is None else access.extended(owners=[self._name])
         self._threads = threads
         self._limits = limits
@@ -186,7 +187,7 @@ class Runtime:
         if artifact_secret is not None and (type(artifact_secret) is not bytes or len(artifact_secret) != _SECRET):
             raise UsageError(f"artifact_secret: {_SECRET} random bytes, such as secrets.token_bytes({_SECRET}).")
         credentials = None if keys is None else _credentials(keys, server_key)
-        runtime = cls(name=name or _default_name(credentials), threads=threads, drain=drain)
+        runtime = cls(name=_given("name", name) or _default_name(credentials), threads=threads, drain=drain)
         runtime._credentials = credentials
         runtime._url = url
         runtime._join_timeout = timeout
@@ -401,7 +402,7 @@ class Runtime:
         node = self.node
         cls = agent if isinstance(agent, type) and issubclass(agent, Agent) else None
         _check_start(agent, count, cls)
-        base = name or (default_name(agent) if isinstance(agent, type) else "agent")
+        base = _given("name", name) or (default_name(agent) if isinstance(agent, type) else "agent")
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         try:
             if scale is None:
@@ -736,7 +737,11 @@ class Runtime:
         return observing is not None and observing.wait(number, timeout)
 
     def monitor(self, target: str) -> Monitor:
-        """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`)."""
+        """Be told once when an agent, or `node:NAME`, goes down (as OTP's `monitor`).
+
+        Raises:
+            UsageError: it is no name.
+        """
         return self.node.monitors.monitor(target)
 
     def suggest(self, record: SuggestionRecord) -> None:
@@ -928,9 +933,22 @@ def _default_name(credentials: Credentials | None) -> str:
     return f"{host}-{chance}"
 
 
+def _given(what: str, value: _V) -> _V:
+    """A keyword's value, which is no empty text: whoever gives that has forgotten to say something.
+
+    Raises:
+        UsageError: it is.
+    """
+    if value == "":
+        raise UsageError(f"{what} is empty: say what it is, or None.")
+    return value
+
+
 def _keyring(keys: Keyring | Path | str | None) -> Keyring | None:
     if keys is None:
         return None
+    if isinstance(keys, str):
+        _given("keys", keys)
     from ether_broker.security.keyring import Keyring
 
     return keys if isinstance(keys, Keyring) else Keyring(keys)
@@ -939,4 +957,6 @@ def _keyring(keys: Keyring | Path | str | None) -> Keyring | None:
 def _credentials(keys: KeysLike, server_key: ServerKey | None = None) -> Credentials:
     from ether_broker.security.credentials import Credentials
 
+    if isinstance(keys, str):
+        _given("keys", keys)
     return Credentials.of(keys, server_key)

@@ -29,6 +29,8 @@ from ether import (
     UsageError,
     as_completed,
     capability,
+    every,
+    on_event,
 )
 from ether.testing import TestRuntime
 from ether_broker.discovery.own_clusters import ClusterAddress
@@ -315,3 +317,57 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
         "'Task' object has no attribute 'broadcast': task.delegate(…, to=NAME) for each",
         "'Task' object has no attribute 'nothing'",
     ]
+
+
+@pytest.mark.parametrize("make", [lambda: Runtime(name=""), lambda: Runtime.connect("ipc://nobody", name="")])
+def test_an_empty_name_is_no_name(make: Callable[[], Runtime]) -> None:
+    with pytest.raises(UsageError, match=r"name is empty: say what it is, or None\."):
+        make()
+
+
+def test_an_empty_name_of_a_cluster_of_keys_of_an_agent_or_of_what_is_watched_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="The name of the cluster is empty"):
+        Cluster(name="", agents=[f"{__name__}:Writer"])
+    with pytest.raises(UsageError, match="keys is empty"):
+        Runtime(keys="")
+    with Runtime() as bus:
+        with pytest.raises(UsageError, match="name is empty"):
+            bus.start(Writer, name="")
+        for target in ("", "node:", None):
+            with pytest.raises(UsageError, match="monitor takes the name of an agent"):
+                bus.monitor(target)  # type: ignore[arg-type]
+
+
+class Contract:
+    """Spec 1's contract, with a method that is declared for an Agent."""
+
+    capabilities = ("text.read",)
+
+    def can_handle(self, action: str) -> bool:
+        return action in self.capabilities
+
+    def execute(self, asked: Any) -> Any:
+        raise NotImplementedError
+
+    @every(1.0)
+    @capability("text.sweep")
+    def sweep(self) -> None: ...
+
+
+def test_what_is_declared_for_an_agent_and_stands_elsewhere_is_refused() -> None:
+    with (
+        Runtime() as bus,
+        pytest.raises(InvalidManifest, match=r"Contract\.sweep is declared as a method of an ether\.Agent"),
+    ):
+        bus.start(Contract)
+
+
+def test_a_method_is_a_capability_or_handles_events_in_either_order() -> None:
+    def first(self: Any, event: Any) -> None: ...
+    def second(self: Any, event: Any) -> None: ...
+
+    for one, other, method in (
+        (on_event("orders.new"), capability("orders.new"), first), (capability("orders.new"), on_event("orders.new"), second),
+    ):  # fmt: skip
+        with pytest.raises(InvalidManifest, match="handles one topic, or is a capability: write a method for each"):
+            one(other(method))

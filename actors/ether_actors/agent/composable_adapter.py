@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import WrongResult, capability
+from ether_actors.agent.declarations.declared_methods import is_marked
 from ether_actors.task.task import Task
 from ether_broker.envelope.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
 from ether_broker.envelope.response import ErrorInfo, Response
@@ -31,7 +32,7 @@ def agent_of(made: Any) -> Agent:
 
     Raises:
         UsageError: it is no agent.
-        InvalidManifest: one of its capabilities has an impossible name.
+        InvalidManifest: one of its capabilities has an impossible name, or it has methods that are declared for an Agent.
     """
     if isinstance(made, Agent):
         return made
@@ -39,6 +40,13 @@ def agent_of(made: Any) -> Agent:
         kind = type(made).__name__
         msg = f"{kind} is not an Agent: derive it from ether.Agent, or give it execute, can_handle and capabilities."
         raise UsageError(msg)
+    cls = type(made)
+    for member in dir(cls):
+        if is_marked(inspect.getattr_static(cls, member)):
+            raise InvalidManifest(
+                f"{cls.__name__}.{member} is declared as a method of an ether.Agent, and nothing would come of that here: "
+                f"derive {cls.__name__} from ether.Agent, or do it in `execute`."
+            )
     name, is_async = type(made).__name__, inspect.iscoroutinefunction(made.execute)
     actions = tuple(made.capabilities)
     for action in actions:

@@ -313,6 +313,7 @@ class ClusterSpec:
         object.__setattr__(self, "nodes", tuple(self.nodes))
         if not self.nodes:
             raise InvalidSpec("The cluster has no node: give it one with an agent, or name agents as module:Class.")
+        _check_given(self.name)
         names = [node.name for node in self.nodes]
         for name in names:
             if names.count(name) > 1:
@@ -499,6 +500,11 @@ def _check_advertised(name: str, bind: str | None) -> None:
         )
     if len(name) > MAX_LABEL:
         raise InvalidSpec(f"The cluster is named {name!r}: to be advertised, take {MAX_LABEL} characters at most.")
+
+
+def _check_given(name: str) -> None:
+    if not name:
+        raise InvalidSpec("The name of the cluster is empty: give one, or leave it out for 'default'.")
 
 
 def _check_name(what: str, name: object) -> None:

@@ -10,6 +10,7 @@ from ether_actors.execution.resources import Resources
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
+from ether_broker.errors import UsageError
 from ether_broker.text import printable
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
@@ -28,7 +29,13 @@ class Monitors:
         self._monitors: dict[bytes, Monitor] = {}
 
     def monitor(self, target: str) -> Monitor:
-        """Watch an agent, or `node:NAME`."""
+        """Watch an agent, or `node:NAME`.
+
+        Raises:
+            UsageError: it is no name.
+        """
+        if not isinstance(target, str) or not target or target == "node:":
+            raise UsageError(f"monitor takes the name of an agent, or 'node:NAME'; this is {target!r:.80}.")
         token = new_id()
         monitor = self._monitors[token] = Monitor(target, self._resources.wait, lambda: self._unmonitor(token, target))
         self._sender.send_now(_watch(token, target))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from ether_actors.agent.declarations.declared_methods import check_is_new
+from ether_actors.agent.declarations.declared_methods import EVENT_MARK, check_is_new
 from ether_actors.agent.declarations.schedule import schedule_of
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
@@ -86,6 +86,10 @@ def capability(
 
     def mark(function: _F) -> _F:
         check_is_new(function, sys._getframe(1).f_locals)  # noqa: SLF001  where the decorator stands
+        if hasattr(function, EVENT_MARK):
+            raise InvalidManifest(
+                f"{function.__qualname__} handles one topic, or is a capability: write a method for each."
+            )
         text = description or (inspect.getdoc(function) or "").partition("\n")[0]
         declared = _Declaration(name, confidence, tuple(constraints), latency_weight, idempotent, text)
         setattr(function, _MARK, declared)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ether_broker.errors import InvalidManifest
 
-__all__ = ["check_is_new"]
+__all__ = ["EVENT_MARK", "check_is_new", "is_marked"]
+
+EVENT_MARK: Final = "__ether_event__"
+"""The attribute of a method that handles events."""
+
+
+def is_marked(method: object) -> bool:
+    """Whether a decorator has declared a method of an agent: a capability, an event handler, or a schedule of one."""
+    return any(key.startswith("__ether_") for key in getattr(method, "__dict__", ()))
 
 
 def check_is_new(method: Any, namespace: Mapping[str, Any]) -> None:
@@ -22,7 +30,7 @@ def check_is_new(method: Any, namespace: Mapping[str, Any]) -> None:
     """
     before = namespace.get(getattr(method, "__name__", ""))
     is_body = "__qualname__" in namespace
-    if is_body and before is not method and any(key.startswith("__ether_") for key in getattr(before, "__dict__", ())):
+    if is_body and before is not method and is_marked(before):
         raise InvalidManifest(
             f"{method.__qualname__} is declared twice, and Python keeps only the last: give each method its own name."
         )

@@ -6,10 +6,10 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ether_actors.agent.declarations.capability import hints_of, is_declared, task_parameter
-from ether_actors.agent.declarations.declared_methods import check_is_new
+from ether_actors.agent.declarations.declared_methods import EVENT_MARK, check_is_new
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.names import GRAMMAR, SUBSCRIPTION_PATTERN
@@ -19,7 +19,6 @@ from ether_broker.errors import InvalidEnvelope, InvalidManifest
 
 __all__ = ["Event", "EventHandler", "event_handlers_of", "on_event"]
 
-_MARK: Final = "__ether_event__"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -81,12 +80,12 @@ def on_event(topic: str, *, idempotent: bool = False, description: str = "") -> 
 
     def mark(function: _F) -> _F:
         check_is_new(function, sys._getframe(1).f_locals)  # noqa: SLF001  where the decorator stands
-        if hasattr(function, _MARK) or is_declared(function):
+        if hasattr(function, EVENT_MARK) or is_declared(function):
             raise InvalidManifest(
                 f"{function.__qualname__} handles one topic, or is a capability: write a method for each."
             )
         text = description or (inspect.getdoc(function) or "").partition("\n")[0]
-        setattr(function, _MARK, _Declaration(topic, idempotent, text))
+        setattr(function, EVENT_MARK, _Declaration(topic, idempotent, text))
         return function
 
     return mark
@@ -98,7 +97,7 @@ class EventHandler:
     __slots__ = ("_parameter", "function", "is_async", "subscription", "task_name")
 
     def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
-        declared: _Declaration = getattr(function, _MARK)
+        declared: _Declaration = getattr(function, EVENT_MARK)
         self.function: Callable[..., Any] = function
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.task_name: str | None
@@ -145,7 +144,7 @@ def event_handlers_of(cls: type, namespace: dict[str, Any]) -> dict[str, EventHa
     found: dict[str, EventHandler] = {}
     for name in dir(cls):
         function = inspect.getattr_static(cls, name, None)
-        if not hasattr(function, _MARK) or not callable(function):
+        if not hasattr(function, EVENT_MARK) or not callable(function):
             continue
         handler = EventHandler(function, namespace)
         other = found.setdefault(handler.subscription.topic, handler)
