@@ -13,10 +13,9 @@ from typing import Any, Final, Self
 from ether import Agent, Runtime, capability
 from tests.support import SOURCE_ROOTS
 
-MOST: Final = 89
+MOST: Final = 88
 """Calls of one round trip; whoever makes the way longer says here why. Three are those of a Latch, in the place of more of a
-threading.Event, which are not ours and not counted. One asks whether the thread that waits runs an event loop, as all that ask
-so do: while another thread imports asyncio for the first time, its names are not all there."""
+threading.Event, which are not ours and not counted."""
 _ROOTS: Final = tuple(f"{root}/" for root in SOURCE_ROOTS)
 _TRIPS: Final = 50
 _QUIET: Final = 3

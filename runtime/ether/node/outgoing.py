@@ -5,6 +5,7 @@ delegate, request ──► link.send        deliver ──► Handle ──► 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
@@ -20,7 +21,6 @@ from ether_actors.execution.resources import Resources
 from ether_actors.threads.latch import Waitable
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker import errors
-from ether_broker.asyncio_checks import runs_event_loop
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
 from ether_broker.envelope.payload import EMPTY, pack
 from ether_broker.envelope.response import ErrorInfo, Response
@@ -295,7 +295,8 @@ class OutgoingDelegations:
         Args:
             in_own_loop: whether it may wait in an event loop of the user's own, as for an answer of the bus itself.
         """
-        if runs_event_loop() and (not in_own_loop or self.resources.loop.is_current):
+        running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)  # as `runs_event_loop`, without a call
+        if running is not None and running() is not None and (not in_own_loop or self.resources.loop.is_current):
             raise errors.UsageError(_IN_LOOP)
         if self._sender.link.is_receiving_thread:
             msg = "A callback of a handle runs in the receiving thread and must not wait: start a thread, or delegate."
