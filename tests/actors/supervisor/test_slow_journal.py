@@ -155,6 +155,29 @@ def test_whatever_a_node_has_written_nobody_else_waits_for_it(bus: Bus, say: Cal
     assert all(session.account.unwritten == 0 for session in bus.state.session_table.sessions)
 
 
+def test_who_comes_waits_and_nobodys_dead_letters_are_told_while_as_much_waits_as_may(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_state, "MOST_UNWRITTEN", MOST + 20_000)
+    monkeypatch.setattr(broker_state, "OWN_AHEAD", 1_000_000)  # nobody has to wait for what is its own doing
+    desk, _worker = bus.delegator("desk"), bus.node("n", "a")
+    for _ in range(10):
+        desk.delegate("desk", to="a", params="x" * 20_000)
+    bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+    assert bus.state.unwritten > MOST + 20_000
+    told = bus.state.tap.next
+
+    desk.respond("desk", 1_000_000)
+    bus.node("late")
+    assert bus.state.session_table.find("late") is None
+    assert bus.state.tap.next == told
+    assert len(bus.state.dead_letters) == 1, "kept, and not told"
+
+    journal(bus).sync()
+    bus.step()
+    assert bus.state.session_table.find("late") is not None
+
+
 def test_a_broker_that_ends_rules_on_all_that_has_come(bus: Bus) -> None:
     flood = bus.delegator("flood")
     bus.node("n", "a")
