@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field, Json
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
 from ether_actors.agent.declarations.capability import Handler, WrongResult, capability
+from ether_actors.agent.declarations.event_handler import on_event
+from ether_actors.agent.declarations.schedule import every
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.task import Task
 from ether_broker.envelope.payload import pack
@@ -316,6 +318,39 @@ def test_capabilities_are_inherited_and_an_override_counts_once():
     assert sorted(Child.handlers()) == ["a.b", "a.c"]
     assert Child.manifest().capability("a.b").confidence == 0.5
     assert Base.manifest().capability("a.b").confidence == 1.0
+
+
+def test_what_overrides_a_declared_method_is_declared_too_or_none():
+    class Base(Agent):
+        @every(60.0)
+        @capability("a.b")
+        def method(self): ...
+
+        @on_event("a.c")
+        def note(self, event): ...
+
+    class Plain:
+        def note(self, event): ...
+
+    with pytest.raises(InvalidManifest, match=r"Child\.method overrides what .*Base declares .* method = None"):
+
+        class Child(Base):
+            def method(self): ...
+
+    with pytest.raises(InvalidManifest, match=r"Mixed\.note overrides what .*Base declares"):
+
+        class Mixed(Plain, Base):
+            pass
+
+    class Without(Base):
+        method = None
+        note = None
+
+    class Further(Without):
+        def method(self): ...
+
+    assert (Without.handlers(), Without.schedules(), Without.event_handlers()) == ({}, [], {})
+    assert Further.handlers() == {}
 
 
 def test_two_methods_of_one_capability_are_refused():

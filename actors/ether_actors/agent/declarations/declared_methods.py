@@ -1,4 +1,4 @@
-"""The check of a method that a decorator declares: that it replaces no other one of its class."""
+"""The checks of methods that decorators declare: that none is replaced, in its class or a subclass, without a word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ether_broker.errors import InvalidManifest
 
-__all__ = ["EVENT_MARK", "check_is_new", "is_marked"]
+__all__ = ["EVENT_MARK", "check_is_new", "check_overridden", "is_marked"]
 
 EVENT_MARK: Final = "__ether_event__"
 """The attribute of a method that handles events."""
@@ -34,3 +34,22 @@ def check_is_new(method: Any, namespace: Mapping[str, Any]) -> None:
         raise InvalidManifest(
             f"{method.__qualname__} is declared twice, and Python keeps only the last: give each method its own name."
         )
+
+
+def check_overridden(cls: type) -> None:
+    """Check that what overrides a declared method of a base is declared too, or no method.
+
+    Raises:
+        InvalidManifest: one is not: its capability, subscription or schedule would be gone without a word.
+    """
+    found: dict[str, object] = {}
+    for base in cls.__mro__:
+        for name, method in vars(base).items():
+            override = found.setdefault(name, method)
+            if is_marked(method) and not (override is None or is_marked(override)):
+                raise InvalidManifest(
+                    f"{cls.__qualname__}.{name} overrides what {base.__qualname__} declares by a decorator: repeat the "
+                    f"decorator above it, or set {name} = None in {cls.__qualname__} if it is to have none."
+                )
+            if method is None or is_marked(method):
+                found[name] = method
