@@ -621,7 +621,7 @@ class Runtime:
 
         Raises:
             OSError: it cannot be read, or is no regular file.
-            UsageError: its name is no text that can travel.
+            UsageError: it is no path, or its name is no text that can travel.
             Closed: the runtime is not open.
         """
         return self.node.artifacts.offer(path)

@@ -194,6 +194,12 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
             "takes handles, and a map gives outcomes already: iterate over it.",
         ),
         (lambda bus: as_completed(["a"]), UsageError, "as `delegate` gives them; one of these is 'a'."),
+        (
+            lambda bus: bus.artifact(None),
+            UsageError,
+            "artifact(None): the path of a file, as text or as a pathlib.Path.",
+        ),
+        (lambda bus: bus.artifact(b"notes.txt"), UsageError, "artifact(b'notes.txt'): the path of a file, as text"),
         (lambda bus: bus.start(Writer, name="a b"), InvalidEnvelope, "'a b' is no name of an agent: up to 200 letters"),
         (
             lambda bus: bus.start(Writer).delegate("text.write", to="b"),

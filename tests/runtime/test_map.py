@@ -178,7 +178,7 @@ def test_it_is_awaited_in_a_loop(bus: Runtime) -> None:
         found = [response.data async for response in bus.map("work.do", ({"n": n} for n in range(50)), window=7)]
         with pytest.raises(UsageError, match="`await` the handle"):
             next(bus.map("work.do", [{"n": 1}]))
-        with bus.map("work.do", ({"n": n, "seconds": 30.0} for n in range(50)), window=7) as leaving:
+        async with bus.map("work.do", ({"n": n, "seconds": 30.0} for n in range(50)), window=7) as leaving:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(anext(leaving), 0.1)
             assert Worker.running == 7

@@ -30,7 +30,7 @@ class Mapped:
     REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed or what the iterable raises, is raised
     when the outcomes before it have been given. Items are taken as they are needed, none before the iteration begins; one
     that is never iterated is told as a RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or
-    the end of a `with` block, cancels what is open. For one thread, or one task, at a time.
+    the end of a `with` or `async with` block, cancels what is open. For one thread, or one task, at a time.
 
     Example:
         texts = [{"text": "word " * n} for n in range(100)]
@@ -113,6 +113,12 @@ class Mapped:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -430,7 +430,7 @@ class Task:
 
         Raises:
             OSError: it cannot be read, or is no regular file.
-            UsageError: its name is no text that can travel.
+            UsageError: it is no path, or its name is no text that can travel.
             Closed: the handler has returned.
         """
         services = self._open_services("artifact")

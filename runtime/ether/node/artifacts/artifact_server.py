@@ -84,8 +84,10 @@ class ArtifactServer:
 
         Raises:
             OSError: it cannot be read, is no regular file, or was written meanwhile.
-            UsageError: its name is no text that can travel.
+            UsageError: it is no path, or its name is no text that can travel.
         """
+        if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+            raise UsageError(f"artifact({path!r:.80}): the path of a file, as text or as a pathlib.Path.")
         real = os.path.realpath(path)
         digest, found = seal(real)
         return self.sign(Artifact(path=real, sha256=digest, size=found.st_size), found)
