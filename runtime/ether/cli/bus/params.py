@@ -11,7 +11,7 @@ from typing import Any, Final
 from ether.text_io.text_file import read_text
 from ether_broker.errors import UsageError
 
-__all__ = ["collect_params", "read_json", "read_pairs"]
+__all__ = ["collect_params", "read_json", "read_pairs", "read_value"]
 
 _MOST: Final = 16 << 20
 """Bytes of a file of parameters."""
@@ -57,6 +57,15 @@ def read_pairs(pairs: Sequence[str], option: str, example: str) -> dict[str, Any
             raise _twice(name) if option == "--param" else UsageError(f"{option} {name} is given twice.")
         found[name] = _value(value)
     return found
+
+
+def read_value(text: str, option: str) -> Any:
+    """Read JSON as `read_json`; what stands there itself and is no JSON is text.
+
+    Raises:
+        UsageError: as `read_json`, of a file or stdin.
+    """
+    return read_json(text, option) if text == "-" or text.startswith("@") else _value(text)
 
 
 def read_json(text: str, option: str) -> Any:

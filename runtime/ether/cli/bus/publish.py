@@ -1,0 +1,40 @@
+"""`ether publish`: publish an event, and print how many agents it was given to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ether.cli.bus.outcome import print_outcome
+from ether.cli.bus.params import read_value
+from ether.cli.common.bus_options import NamedBusOptions
+from ether.cli.common.connection import joined
+from ether.cli.common.exit_code import code_of_status
+from ether.cli.common.options import TimeoutOption, with_options
+from ether.cli.common.output import Output
+
+__all__ = ["publish"]
+
+
+@with_options
+def publish(
+    *,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Such as orders.new.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[JSON|TEXT|@FILE|-]", help="What the event says: JSON where it can be, and text else."),
+    ] = None,
+    timeout: TimeoutOption = None,
+    bus: NamedBusOptions,
+    out: Output,
+) -> None:
+    """Publish an event to all agents that subscribe to TOPIC, and print how many they are.
+
+    It ends when the bus has given them the event; what they do with it, `ether log` shows.
+    """
+    value = None if data is None else read_value(data, "DATA")
+    with joined(bus, bus.wait) as found:
+        response = found.publish(topic, value, timeout=timeout).result()
+    print_outcome(response, out)
+    raise typer.Exit(code_of_status(response.status))

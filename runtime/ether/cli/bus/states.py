@@ -1,0 +1,48 @@
+"""`ether states`: list the states that agents have saved, and forget those of agents that are gone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from ether.cli.common.bus_options import NamedBusOptions
+from ether.cli.common.connection import joined
+from ether.cli.common.options import with_options
+from ether.cli.common.output import Output
+from ether.cli.common.table import Column
+from ether_broker.errors import UnknownAgent
+from ether_broker.name_hint import nearest
+
+__all__ = ["group"]
+
+group: typer.Typer = typer.Typer(
+    help="List the states that agents have saved, and forget those of agents that are gone.", no_args_is_help=True
+)
+
+
+@group.command("list")
+@with_options
+def list_states(bus: NamedBusOptions, out: Output) -> None:
+    """List the agents that have saved a state, also those that are not on the bus."""
+    with joined(bus, bus.wait) as found:
+        out.rows(found.states(), _STATES)
+
+
+@group.command()
+@with_options
+def forget(*, agent: Annotated[str, typer.Argument(metavar="AGENT")], bus: NamedBusOptions, out: Output) -> None:
+    """Forget the state of an agent that is not on the bus; one that starts under its name begins anew."""
+    with joined(bus, bus.wait) as found:
+        if not found.forget_state(agent):
+            names = [row["agent"] for row in found.states()]
+            raise UnknownAgent(f"No agent {agent!r} has saved a state.{nearest(agent, names)}")
+    out.note(f"the state of {agent} is forgotten")
+
+
+_STATES: Final = (
+    Column("agent"),
+    Column("version", right=True),
+    Column("bytes", right=True),
+    Column("number", right=True),
+)

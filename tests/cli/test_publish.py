@@ -1,0 +1,64 @@
+"""`ether publish`."""
+
+from __future__ import annotations
+
+import queue
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ether import Agent, Event, Runtime, on_event, thaw
+from tests.cli.command import Command
+
+
+class Clerk(Agent):
+    """Keeps what it hears."""
+
+    heard: queue.SimpleQueue[Event]
+
+    def __init__(self, heard: queue.SimpleQueue[Event]) -> None:
+        self.heard = heard
+
+    @on_event("orders.*")
+    def note(self, event: Event) -> None:
+        self.heard.put(event)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "data"),
+    [
+        ((), "", None),
+        (('{"number": 7}',), "", {"number": 7}),
+        (("seven of them",), "", "seven of them"),
+        (("@order.json",), "", [1, 2]),
+        (("-",), '{"from": "stdin"}', {"from": "stdin"}),
+    ],
+)
+def test_an_event_is_given_to_who_subscribes(
+    own: Command, own_bus: Runtime, tmp_path: Path, words: tuple[str, ...], stdin: str, data: Any
+) -> None:
+    heard: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    own_bus.start(Clerk, heard)
+    (tmp_path / "order.json").write_text("[1, 2]")
+    said = [word.replace("@", f"@{tmp_path}/") for word in words]
+
+    told = own("publish", "orders.new", *said, "-o", "json", stdin=stdin)
+    event = heard.get(timeout=10.0)
+
+    assert (told.code, told.json["status"]) == (0, "COMPLETED")
+    assert told.json["data"] == {"subscribers": 1, "refused": []}
+    assert event.topic == "orders.new"
+    assert thaw(event.data) == data
+
+
+def test_what_cannot_be_published_is_an_error(own: Command, own_bus: Runtime) -> None:
+    own_bus.start(Clerk, queue.SimpleQueue())
+
+    wrong, missing, late = own("publish", "orders new"), own("publish", "orders.new", "@/nowhere"), own(
+        "publish", "orders.new", "--timeout", "-1"
+    )  # fmt: skip
+
+    assert (wrong.code, missing.code, late.code) == (2, 2, 2)
+    assert "orders new" in wrong.err
+    assert "DATA cannot read /nowhere: No such file or directory." in missing.err
