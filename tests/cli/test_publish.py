@@ -36,7 +36,7 @@ class Clerk(Agent):
     ],
 )
 def test_an_event_is_given_to_who_subscribes(
-    own: Command, own_bus: Runtime, tmp_path: Path, words: tuple[str, ...], stdin: str, data: Any
+    *, own: Command, own_bus: Runtime, tmp_path: Path, words: tuple[str, ...], stdin: str, data: Any
 ) -> None:
     heard: queue.SimpleQueue[Event] = queue.SimpleQueue()
     own_bus.start(Clerk, heard)
