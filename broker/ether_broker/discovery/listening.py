@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ether_broker.discovery.own_clusters import addresses_beside
+from ether_broker.transport.endpoint import IPC, default_endpoint
 
 __all__ = ["is_listening", "others"]
 
@@ -20,8 +21,8 @@ _NAMED: Final = 5
 
 def others(url: str) -> list[str]:
     """The addresses of this user's other buses that run, as `ether up --name` or a cluster file binds them: five at most."""
-    folder = Path(url.removeprefix("ipc://")).parent
-    found = (f"ipc://{path}" for path in sorted(folder.glob("*.sock")) if f"ipc://{path}" != url)
+    folder = Path(default_endpoint().removeprefix(IPC)).parent  # not that of the URL, whose sockets may be anybody's
+    found = (f"{IPC}{path}" for path in sorted(folder.glob("*.sock")) if f"{IPC}{path}" != url)
     listening = (one for one in found if is_listening(one, _GLANCE))
     return list(itertools.islice(dict.fromkeys(itertools.chain(listening, addresses_beside(url))), _NAMED))
 
