@@ -90,6 +90,8 @@ class EmbeddedBroker:
             )  # fmt: skip
             with _no_collection():
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
+            self.recovered: int = len(supervisor.state.ledger)
+            """Delegations of the journal that have no outcome and go on."""
             refusals = supervisor.state.session_table.refusals
             server: Server
             if bind is None or context is None:
