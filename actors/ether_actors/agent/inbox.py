@@ -7,7 +7,7 @@ never answered). This one is closed under its lock, and hands back what was left
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +23,8 @@ class Inbox:
 
     Whoever puts a message in calls `schedule` when the actor has a free place; the actor then takes messages until
     `take` gives None.
+
+    Each operation is O(1), but for `take` with `wanted`, `close` and `drain`. Messages are told apart by identity.
 
     Args:
         limit: messages that may wait; one more is refused with MailboxFull, never waited for: two actors that wait for
@@ -40,9 +42,9 @@ class Inbox:
         self.schedule: Callable[[], None] | None = None
         """Asks for a turn; None until the actor starts."""
         self._lock = threading.Lock()
-        self.messages: deque[Any] | None = None
-        """What waits, the oldest first; an idle agent has no deque: it would be a sixth of its memory."""
-        self._rare: tuple[deque[Any], deque[Any]] | None = None
+        self.messages: OrderedDict[Any, None] | None = None
+        """What waits, the oldest first, as in a `PriorityQueue`; an agent that was never asked anything has none."""
+        self._rare: tuple[OrderedDict[Any, None], OrderedDict[Any, None]] | None = None
         """What waits of high and of low priority; None until there is such."""
         self._credit: list[int] | None = None
         self._busy = 0
@@ -71,11 +73,11 @@ class Inbox:
                 msg = "The actor has stopped; the message was not taken."
                 raise Closed(msg)
             if self.messages is None:
-                self.messages = deque()
+                self.messages = OrderedDict()
             elif (len(self.messages) if self._rare is None else len(self)) >= self.limit:
                 msg = f"{self.limit:,} messages wait in the inbox; the message was not taken."
                 raise MailboxFull(msg)
-            (self.messages if priority == NORMAL else self._class(priority)).append(message)
+            (self.messages if priority == NORMAL else self._class(priority))[message] = None
             if self.schedule is None or self._busy + self._scheduled >= self.places:
                 return
             self._scheduled += 1
@@ -86,29 +88,22 @@ class Inbox:
                 self._scheduled -= 1
             raise
 
-    def _class(self, priority: int) -> deque[Any]:
+    def _class(self, priority: int) -> OrderedDict[Any, None]:
         if self._rare is None:
-            self._rare, self._credit = (deque(), deque()), [0, 0, 0]
+            self._rare, self._credit = (OrderedDict(), OrderedDict()), [0, 0, 0]
         return self._rare[priority == LOW]
 
     def _next(self, wanted: Callable[[Any], bool] | None) -> Any | None:
         """Take out what is next of those that wait in several classes, each of which has its share; None if none is wanted."""
         assert self._rare is not None
         assert self._credit is not None
-        classes = self._rare[0], self.messages or deque(), self._rare[1]
-        places = [
-            -1
-            if not items
-            else 0
-            if wanted is None
-            else next((at for at, item in enumerate(items) if wanted(item)), -1)
-            for items in classes
-        ]
-        chosen = choose(self._credit, [place >= 0 for place in places])
+        classes = self._rare[0], self.messages or OrderedDict(), self._rare[1]
+        firsts = [next(iter(items if wanted is None else filter(wanted, items)), None) for items in classes]
+        chosen = choose(self._credit, [message is not None for message in firsts])
         if chosen < 0:
             return None
-        message = classes[chosen][places[chosen]]
-        del classes[chosen][places[chosen]]
+        message = firsts[chosen]
+        del classes[chosen][message]
         return message
 
     def _ask_for_turn(self, schedule: Callable[[], None]) -> None:
@@ -154,15 +149,23 @@ class Inbox:
                     self._busy += 1
                     return message
             elif messages and self.schedule is not None and self._busy < self.places:
-                index = 0 if wanted is None else next((at for at, item in enumerate(messages) if wanted(item)), -1)
-                if index >= 0:
-                    message = messages[index]
-                    del messages[index]
+                message = next(iter(messages if wanted is None else filter(wanted, messages)), None)
+                if message is not None:
+                    del messages[message]
                     self._busy += 1
                     return message
             if self._idle is not None and not self._busy:
                 self._idle.set()
             return None
+
+    def discard(self, message: Any) -> bool:
+        """Take a message out that is not to be handled any more; whether it still waited: then nobody is given it."""
+        with self._lock:
+            for items in (self.messages, *(self._rare or ())):
+                if items and message in items:
+                    del items[message]
+                    return True
+            return False
 
     def done(self) -> None:
         """Free a place, and ask for a turn if something waits for it."""
@@ -206,12 +209,9 @@ class Inbox:
         with self._lock:
             out: list[Any] = []
             for items in (self.messages, *(self._rare or ())):
-                some = [message for message in items or () if not keep(message)]
-                if items is not None and some:
-                    kept = [message for message in items if keep(message)]
-                    items.clear()
-                    items.extend(kept)
-                out += some
+                for message in [message for message in items or () if not keep(message)]:
+                    del items[message]
+                    out.append(message)
             return out
 
     def get(self) -> Any:

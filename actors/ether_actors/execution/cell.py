@@ -294,13 +294,16 @@ class Cell:
             del self.works[work.header.request_id]
 
     def cancel(self, request_id: bytes, attempt: int) -> bool:
-        """Tell a handler that its delegation has ended without it; the next turn answers for one not yet started.
+        """Tell a handler that its delegation has ended without it; one that waits for its turn is taken out, in O(1).
 
         Returns:
-            Whether that attempt is here; if not, its answer is under way or was lost.
+            Whether the cell answers. If not, the caller does: that attempt is not here any more, or was never.
         """
         work = self.works.get(request_id)
         if work is None or work.header.attempt != attempt:
+            return False
+        if self.inbox.discard(work):
+            self._forget(work)
             return False
         self._cancel(work)
         return True

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ether_actors.agent.inbox import Inbox
+from ether_broker.envelope.priority import HIGH, LOW, NORMAL
 from ether_broker.errors import Closed, MailboxFull
 
 
@@ -112,6 +113,80 @@ def test_waiting_messages_can_be_taken_out_by_kind():
     assert inbox.close() == ["a", "b"]
 
 
+def test_what_is_discarded_is_given_to_nobody_and_makes_room():
+    inbox, turns = started(limit=4)
+    for priority in (NORMAL, HIGH, LOW):
+        inbox.put(f"{priority} stays", priority)
+    inbox.put("goes")
+
+    assert inbox.discard("goes")
+
+    assert (len(inbox), inbox.discard("goes")) == (3, False)
+    for priority in (HIGH, LOW):
+        inbox.put(f"{priority} goes", priority)
+        assert inbox.discard(f"{priority} goes")
+    assert (len(inbox), turns.wanted) == (3, 1)
+    handled = [inbox.take(begins=True), *(inbox.take(frees=True) for _ in range(3))]
+    assert handled == [f"{HIGH} stays", f"{NORMAL} stays", f"{LOW} stays", None]
+
+
+def test_what_is_being_handled_cannot_be_discarded():
+    inbox, _ = started()
+    inbox.put("begun")
+    assert inbox.take(begins=True) == "begun"
+
+    assert not inbox.discard("begun")
+    assert inbox.busy == 1
+
+
+def test_a_turn_for_what_was_discarded_finds_nothing_and_the_next_message_asks_for_one_again():
+    inbox, turns = started()
+    inbox.put("goes")
+    inbox.discard("goes")
+    assert (inbox.take(begins=True), inbox.busy, inbox.idle().is_set()) == (None, 0, True)
+
+    inbox.put("next")
+
+    assert (turns.wanted, inbox.take(begins=True)) == (2, "next")
+
+
+@pytest.mark.parametrize("state", ["paused", "never started"])
+def test_what_waits_for_an_actor_that_takes_no_turns_can_be_discarded(state: str):
+    inbox = Inbox()
+    if state == "paused":
+        inbox.start(Turns())
+        inbox.pause()
+    inbox.put("goes")
+    inbox.put("stays")
+
+    assert inbox.discard("goes")
+
+    inbox.start(turns := Turns())
+    assert (turns.wanted, inbox.close()) == (1, ["stays"])
+    assert not inbox.discard("stays")
+
+
+def test_to_discard_one_message_looks_at_no_other():
+    class Message:
+        looks = 0
+
+        def __eq__(self, other: object) -> bool:
+            Message.looks += 1
+            return self is other
+
+        def __hash__(self) -> int:
+            return id(self)
+
+    inbox = Inbox(limit=1_000)
+    messages = [Message() for _ in range(1_000)]
+    for message in messages:
+        inbox.put(message)
+
+    assert all(inbox.discard(message) for message in reversed(messages))
+
+    assert (Message.looks, len(inbox)) == (0, 0)
+
+
 def test_it_is_idle_once_nothing_is_being_handled():
     inbox, _ = started(places=2)
     assert inbox.idle().is_set()
@@ -136,11 +211,12 @@ def test_pykkas_way_to_wait_at_an_inbox_is_not_for_one_with_turns():
 
 
 def test_no_message_is_lost_or_handled_twice_between_many_threads():
-    """The race of a put with the close: each message is handled, given back, or its putter was told."""
+    """The race of a put with a discard and the close: each is handled, discarded or given back, or its putter was told."""
     inbox = Inbox(limit=100_000, places=2)
     turns: deque[None] = deque()
     handled: list[int] = []
     refused: list[int] = []
+    discarded: list[int] = []
     over = threading.Event()
 
     def put(base: int) -> None:
@@ -161,8 +237,12 @@ def test_no_message_is_lost_or_handled_twice_between_many_threads():
                 handled.append(message)
                 message = inbox.take(frees=True)
 
+    def discard() -> None:
+        while not over.is_set():
+            discarded.extend(number for number in range(3_500) if inbox.discard(number))
+
     inbox.start(lambda: turns.append(None))
-    workers = [threading.Thread(target=work) for _ in range(2)]
+    workers = [threading.Thread(target=work) for work in (work, work, discard)]
     putters = [threading.Thread(target=put, args=(base,)) for base in (0, 1000, 2000, 3000)]
     for thread in (*workers, *putters):
         thread.start()
@@ -174,7 +254,7 @@ def test_no_message_is_lost_or_handled_twice_between_many_threads():
     for thread in workers:
         thread.join()
 
-    everything = sorted([*handled, *left, *refused])
+    everything = sorted([*handled, *left, *refused, *discarded])
     assert everything == [number for base in (0, 1000, 2000, 3000) for number in range(base, base + 500)]
 
 
@@ -231,6 +311,12 @@ class Places(RuleBasedStateMachine):
     def drain(self) -> None:
         assert self.inbox.drain(lambda message: message % 2 == 0) == [n for n in self.waiting if n % 2]
         self.waiting = [n for n in self.waiting if n % 2 == 0]
+
+    @rule(data=st.data())
+    def discard(self, data: st.DataObject) -> None:
+        message = data.draw(st.integers(1, self.made + 1))
+        assert self.inbox.discard(message) == (message in self.waiting)
+        self.waiting = [waiting for waiting in self.waiting if waiting != message]
 
     def took(self, message: int | None) -> None:
         if self.is_running and self.waiting and len(self.busy) < self.places:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from typing import Any
 
 import pytest
@@ -11,16 +12,20 @@ import pytest
 from ether.testing import TestRuntime
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.agent.declarations.capability import capability
+from ether_actors.agent.inbox import Inbox
+from ether_actors.backoff import Backoff
 from ether_actors.delegator.handle import Handle
-from ether_actors.execution.cell import TURN
+from ether_actors.execution.cell import TURN, CellState
+from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.task.task import Task
 from ether_actors.task.work_item import Work
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.response import ErrorInfo, Response
-from ether_broker.envelope.status import Status
-from ether_broker.errors import Failed, UnknownAgent
+from ether_broker.envelope.status import BY_CODE, INTERIM, Status
+from ether_broker.errors import AgentCrash, Failed, UnknownAgent
+from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.actors.worker import Worker, fail_with
 
@@ -198,6 +203,123 @@ def test_what_expires_while_it_waits_at_the_node_is_never_started():
 
         assert "late" not in log
         assert bus.agents()[0]["in_flight"] == 0
+
+
+def answers_of(bus: TestRuntime) -> list[tuple[str, Status]]:
+    """What the node's agents answer from now on that is an outcome: (request id, status)."""
+    sender, said = bus.node.agent_host._responder._sender, list[tuple[str, Status]]()
+    send = sender.send
+
+    def note(envelope: bytes, **options: Any) -> None:
+        header = read_header(envelope)
+        if header.kind == Kind.RESPONSE and header.status not in INTERIM:
+            said.append((to_text(header.request_id), BY_CODE[header.status]))
+        send(envelope, **options)
+
+    sender.send = note
+    return said
+
+
+@pytest.mark.parametrize("priority", ["high", "normal", "low"])
+@pytest.mark.parametrize("kind", [Agent, AsyncAgent, ThreadedAgent])
+def test_what_ends_while_it_waits_at_the_node_is_answered_at_once_and_let_go(kind: type[Agent], priority: Any):
+    class Slow(Worker, kind):  # type: ignore[misc, valid-type]
+        pass
+
+    gc.collect()
+    before = sum(type(thing) is Work for thing in gc.get_objects())
+    log: list[str] = []
+    with TestRuntime() as bus:
+        bus.start(Slow, log)
+        running = bus.delegate("work.nap", {"seconds": 60.0, "word": "long"})
+        bus.run()
+        said = answers_of(bus)
+        waiting = [bus.delegate("work.say", {"word": "late"}, timeout=2.0, priority=priority) for _ in range(10)]
+        waiting += [bus.delegate("work.say", {"word": "late"}, priority=priority) for _ in range(10)]
+        bus.run()
+        cell = bus.node.agent_host.cell("slow")
+        assert cell.load()["waiting"] == 20
+        for handle in waiting[10:]:
+            handle.cancel()
+        bus.advance(2.25)
+
+        statuses = [handle.result().status for handle in waiting]
+        assert statuses == [Status.TIMEOUT] * 10 + [Status.CANCELLED] * 10
+        once_each = sorted((handle.request_id, Status.CANCELLED) for handle in waiting)
+        assert sorted(said) == once_each
+        assert (bus.agents()[0]["in_flight"], len(cell.works), len(cell.inbox), cell.load()["waiting"]) == (1, 1, 0, 0)
+        assert sum(type(thing) is Work for thing in gc.get_objects()) == before + 1
+
+        new = bus.delegate("work.say", {"word": "new"}, priority=priority)
+        bus.advance(60.0)
+        assert (running.result().data, new.result().data) == ("long", "new")
+        assert log[2:] == ["long begins", "long ends", "new"]
+        assert sorted(said[:20]) == once_each
+        assert {request_id for request_id, _ in said[20:]} <= {running.request_id, new.request_id}
+        assert bus.statistics()["dead_letters"] == {}
+
+
+def test_an_agent_gets_what_waits_at_the_broker_for_what_ended_at_its_node():
+    log: list[str] = []
+    with TestRuntime(limits=Limits(window=4)) as bus:
+        bus.start(Worker, log)
+        bus.delegate("work.nap", {"seconds": 5.0, "word": "long"})
+        early = [bus.delegate("work.say", {"word": "early"}, timeout=2.0) for _ in range(3)]
+        later = [bus.delegate("work.say", {"word": str(number)}) for number in range(3)]
+        bus.run()
+        assert [bus.agents()[0][what] for what in ("in_flight", "queued")] == [4, 3]
+        bus.advance(2.25)
+
+        assert [bus.agents()[0][what] for what in ("in_flight", "queued")] == [4, 0]
+        assert [handle.result().status for handle in early] == [Status.TIMEOUT] * 3
+        bus.advance(5.0)
+        assert [handle.result().data for handle in later] == ["0", "1", "2"]
+        assert log[2:] == ["long begins", "long ends", "0", "1", "2"]
+
+
+def test_what_ends_while_its_agent_is_down_is_answered_before_that_is_back():
+    log: list[str] = []
+    child = ChildSpec("worker", Worker, (log, {"it": fail_with(AgentCrash())}))
+    with TestRuntime() as bus:
+        bus.supervise(SupervisorSpec("tree", backoff=Backoff(initial=5.0, jitter=0.0), children=(child,)))
+        bus.delegate("work.call", {"what": "it"}).result()  # after which it comes back at once
+        said = answers_of(bus)
+        bus.delegate("work.call", {"what": "it"})
+        late = bus.delegate("work.say", {"word": "late"}, timeout=2.0)
+        kept = bus.delegate("work.say", {"word": "kept"})
+        bus.advance(2.25)
+        cell = bus.node.agent_host.cell("worker")
+        assert (cell.state, late.result().status) == (CellState.DOWN, Status.TIMEOUT)
+
+        assert said[1:] == [(late.request_id, Status.CANCELLED)]
+        assert [work.header.request_id for work in cell.works.values()] == [kept.key]
+        assert bus.agents()[0]["in_flight"] == 1
+        bus.advance(5.0)
+
+        assert kept.result().data == "kept"
+        assert log[-2:] == ["started", "kept"]
+
+
+def test_a_turn_that_has_just_taken_what_is_cancelled_answers_for_it_once(monkeypatch: pytest.MonkeyPatch):
+    log: list[str] = []
+    take = Inbox.take
+
+    def cancel_what_is_taken(inbox: Inbox, *args: Any, **options: Any) -> Any:
+        work = take(inbox, *args, **options)
+        if isinstance(work, Work):
+            assert cell.cancel(work.header.request_id, work.header.attempt), "the turn answers, not who cancels"
+        return work
+
+    with TestRuntime() as bus:
+        bus.start(Worker, log)
+        cell, said = bus.node.agent_host.cell("worker"), answers_of(bus)
+        monkeypatch.setattr(Inbox, "take", cancel_what_is_taken)
+        handle = bus.delegate("work.say", {"word": "never"})
+        bus.run()
+
+        assert said == [(handle.request_id, Status.CANCELLED)]
+        assert "never" not in log
+        assert (cell.works, cell.inbox.busy) == ({}, 0)
 
 
 def test_what_reaches_its_turn_just_after_its_deadline_times_out_and_is_not_cancelled():
