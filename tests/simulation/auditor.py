@@ -26,7 +26,7 @@ from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
-from tests.simulation.priorities import Priorities
+from tests.simulation.priorities import Priorities, waiting_in
 from tests.simulation.publications import EVENTS, Publications
 from tests.simulation.retries import Retries
 from tests.simulation.timers import Timers
@@ -439,7 +439,9 @@ class Auditor:
         self._orders[key] = plan.order
 
     def began(self, header: Header, agent: Agent, name: str) -> None:
-        """See of which priority a handler begins."""
+        """See of which priority a handler begins, and what waits behind it."""
+        if any(work.cancelled for work in waiting_in(agent.actor_inbox)):
+            self.fail("bounded queues", f"{name} begins, and what its node knows to have ended waits for it still")
         if found := self.priorities.began(agent.actor_inbox, priority_of(header.flags), name):
             self.fail("priorities", found)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ether_actors.supervisor.state.ledger import Entry
     from ether_actors.supervisor.supervisor import Supervisor
 
-__all__ = ["MOST", "Priorities", "Turns"]
+__all__ = ["MOST", "Priorities", "Turns", "waiting_in"]
 
 _I = TypeVar("_I")
 MOST: Final = {HIGH: 2, NORMAL: 9, LOW: 40}
@@ -96,10 +96,14 @@ class Priorities:
 
     def began(self, inbox: Inbox, priority: int, name: str) -> str:
         """See a handler begin; give what has waited for too many others, empty if nothing has."""
-        high, low = inbox._rare or ((), ())
-        works = [work for work in (*high, *(inbox.messages or ()), *low) if isinstance(work, Work)]
-        waiting = _by_priority(works, lambda work: priority_of(work.header.flags))
+        waiting = _by_priority(waiting_in(inbox), lambda work: priority_of(work.header.flags))
         return _told(self._inboxes.setdefault(inbox, Turns()).see([priority], waiting), f"the inbox of {name!r}")
+
+
+def waiting_in(inbox: Inbox) -> list[Work]:
+    """The delegations that wait for an agent, each priority's oldest first."""
+    high, low = inbox._rare or ((), ())
+    return [work for work in (*high, *(inbox.messages or ()), *low) if isinstance(work, Work)]
 
 
 def _by_priority(items: Iterable[_I], priority: Callable[[_I], int]) -> tuple[list[_I], list[_I], list[_I]]:

@@ -12,6 +12,7 @@ import ether_broker.transport.sessions.turns
 from ether.node.node_session import NodeSession as SessionState
 from ether.node.retried_delegation import RetriedDelegation
 from ether.testing import MemoryLink
+from ether_actors.execution.cell import Cell
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import EARLIER_RUN
@@ -237,6 +238,17 @@ def _mutant(
     )
 
 
+def _answer_in_its_turn(_cancel: Any) -> Any:
+    def mutated(self: Cell, request_id: bytes, attempt: int) -> bool:
+        work = self.works.get(request_id)
+        if work is None or work.header.attempt != attempt:
+            return False
+        self._cancel(work)
+        return True
+
+    return mutated
+
+
 def _keep_earlier_children(end_child: Any) -> Any:
     def mutated(self: Delivery, child: Any, message: str = "", **fields: Any) -> None:
         if message == EARLIER_RUN:
@@ -340,6 +352,9 @@ MENDED: Final = (
             "an agent restarted while the broker was down ran work twice",
             "at most once, deadline, liveness, bounded queues, no bug",
             (Reconnection, "is_another_life", _same_life), "broker", seed=13),
+    _mutant("what has ended waits for its turn at the node",
+            "an agent that took long left so much unanswered that its node was cut off",
+            "bounded queues", (Cell, "cancel", _answer_in_its_turn), "cancel", seed=11),
     _mutant("what a node holds in vain is never cancelled",
             "work that had ended kept its place for ever",
             "liveness, bounded queues", (Reconnection, "_disown", _keep_all), "broker", seed=104),
