@@ -206,8 +206,8 @@ class Supervisor:
         """What takes an envelope of a kind of which the body is read, and charged before that."""
         self.state.schedule.jobs = (
             self._progress.job, delivery.job, deadlines.job, self._membership.job, self._membership.departures.job,
-            self._membership.monitors.job, self.lease_service.job, self.sharing.job, self._replay.job,
-            self._observer_feed.job,
+            self._membership.monitors.job, self.lease_service.job, self.sharing.job, self.sharing.telling,
+            self._replay.job, self._observer_feed.job,
         )  # fmt: skip
         self._late: float = max(_AWAKE, min(2.0, timing.silence * 2 / 3))
         """Seconds between two steps after which it was this process that was late."""

@@ -10,6 +10,7 @@ import pytest
 
 from ether_actors.supervisor.delegations.sharing import SHARED_PER_STEP, TELL
 from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.state.job_schedule import OWN
 from ether_broker.envelope.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -222,6 +223,27 @@ def test_a_node_is_told_of_all_its_instances_at_one_moment() -> None:
     host.respond("a-2", numbers[1])
     bus.pass_time(TELL)
     assert told(host) == [{"a": 3}]
+
+
+def test_a_node_is_told_how_much_waits_while_what_is_shared_waits_for_the_journal() -> None:
+    """Its instances come and go by that, and a journal may be slow for longer than their cooldown."""
+    bus, many = Bus(), 4 * OWN
+    bus.restart(journal := StoredJournal(Disk(), synced=False))
+    desk, host = bus.delegator("d"), bus.node("host")
+    scale(host, "a")
+    ask(desk, many)
+    journal.sync()
+    scale(host, "a-2", places=many)
+    bus.pass_time(2 * TELL)
+    job = bus.supervisor.sharing.job
+    assert job in bus.state.schedule.paused, "it has given so many that the journal has to write them first"
+    assert sum(told(host)[-1].values()) == many
+
+    ask(desk, 3, to="a")
+    bus.pass_time(TELL)
+
+    assert told(host) == [{"a": bus.agent("a").mailbox.outstanding}]
+    assert job in bus.state.schedule.paused
 
 
 def test_an_instance_that_registers_anew_is_told_anew() -> None:

@@ -1,7 +1,7 @@
 """The sharing of what waits among the instances of agents that scale, and what their nodes are told of it. Sans-IO.
 
-a mailbox changes ──► changed ──► job ──► Reassignment.share   what waits goes to who is free
-                                      └─► SCALE ──► the node   how much each instance has to do
+a mailbox changes ──► changed ──► job ──► Reassignment.share       what waits goes to who is free
+                              └─► telling ──► SCALE ──► the node   how much each instance has to do
 a node ── SCALE ──► scaled ──► event                           how many instances it has now
 """
 
@@ -94,6 +94,9 @@ class Sharing:
         """Instances of which their nodes may have to be told another number."""
         self._tell_at = -inf
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
+        """Gives what waits to who is free."""
+        self.telling: Job = Job(state.schedule, self._tell)
+        """Tells nodes how much their instances have to do; it does not wait for the journal, as the other does."""
         self._share = StepShare(state.schedule, SHARED_PER_STEP)
 
     def changed(self, agent: Registration) -> None:
@@ -114,8 +117,8 @@ class Sharing:
             self._untold[agent] = None
         if self._due.owners:
             self.job.wake()
-        elif self._untold:
-            self.job.wake(self._tell_at)
+        if self._untold:
+            self.telling.wake(self._tell_at)
 
     def _enter(self, agent: Registration) -> _Instances:
         agent.mailbox.share(_is_shared)
@@ -162,22 +165,18 @@ class Sharing:
         self._state.event("agent_scaled", agent=agent, node=session.node, **numbers, why=why)
 
     def _go_on(self) -> float:
-        state, owners, share, at = self._state, self._due.owners, self._share, inf
-        if state.journal.trouble is None:
-            share.keep_half()
-            while owners and share.left > 0:
-                for owner, instances in self._due.take(share.left):
-                    share.spend()
-                    self._give_next(instances)
-                    instances.due.discard(owner)
-                    self._put(owner, instances)
-            if owners:
-                at = 0.0
-        elif owners:
+        owners, share = self._due.owners, self._share
+        if owners and self._state.journal.trouble is not None:
             self.job.pause()  # until the journal can be written
-        if self._untold and state.now >= self._tell_at:
-            self._tell()
-        return min(at, self._tell_at) if self._untold else at
+            return inf
+        share.keep_half()
+        while owners and share.left > 0:
+            for owner, instances in self._due.take(share.left):
+                share.spend()
+                self._give_next(instances)
+                instances.due.discard(owner)
+                self._put(owner, instances)
+        return 0.0 if owners else inf
 
     def _put(self, owner: str, instances: _Instances) -> None:
         if instances.free and instances.waiting and owner not in instances.due:
@@ -201,7 +200,7 @@ class Sharing:
             _to_end(instances.free, choice.agent)
         _to_end(instances.waiting, before)
 
-    def _tell(self) -> None:
+    def _tell(self) -> float:
         """Tell the nodes how much their instances have to do: what waits and what runs, of one moment."""
         self._tell_at = self._state.now + TELL
         told: dict[Session, dict[str, int]] = {}
@@ -216,6 +215,7 @@ class Sharing:
             for first in range(0, len(rows), _MOST_TOLD):
                 body = pack({"outstanding": dict(rows[first : first + _MOST_TOLD])})
                 self._state.session_table.send_aside(session, pack_envelope(Kind.SCALE, body=body))
+        return inf
 
 
 def _is_free(agent: Registration) -> bool:
