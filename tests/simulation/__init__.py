@@ -13,6 +13,8 @@
     workload       what is asked, and what the agents do with it
     retries        what is tried again, how often and until when
     timers         agents that act by themselves, and when
+    scaling        instances that come and go, and when
+    outstanding    how much nodes are told that their instances have to do
     raw, hostile   sessions that speak the protocol by themselves; some of them mean harm
     answers        that no answer is lost on its way
     waits          how long who means well waits for who does not

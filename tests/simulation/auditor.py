@@ -26,6 +26,7 @@ from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
+from tests.simulation.outstanding import Outstanding
 from tests.simulation.priorities import Priorities, waiting_in
 from tests.simulation.publications import EVENTS, Publications
 from tests.simulation.retries import Retries
@@ -129,6 +130,7 @@ class Auditor:
         self.priorities = Priorities()
         self.retries = Retries(world)
         self.timers = Timers(world)
+        self.outstanding = Outstanding()
         self.delegations = 0
 
     def fail(self, invariant: str, message: str) -> None:
@@ -150,6 +152,7 @@ class Auditor:
         self._token = 0
         self.publications.broker_began()
         self.priorities.broker_began()
+        self.outstanding.broker_began()
         self._history = History(remembered=self._world.scenario.remembered)
         if self._world.scenario.durable:
             assert broker.journal is not None
@@ -239,6 +242,7 @@ class Auditor:
             self.asks.add(request_id)
         self.open[request_id] = self._deadlines[request_id]
         self._specialists[request_id] = header.target
+        self.outstanding.given(request_id, header.target)
         self._fresh[request_id] = header
         self._accepted.add(header.target)
         if header.parent in self.open:
@@ -247,6 +251,7 @@ class Auditor:
     def _ended(self, request_id: bytes, envelope: bytes, broker: Broker | None, *, is_new: bool) -> None:
         if request_id in self.outcomes:
             self.fail("one outcome", f"{self.name(request_id)} ended twice")
+        self.outstanding.ended(request_id)
         deadline = self.open.pop(request_id, None)
         if deadline is None:
             self.fail("one outcome", f"{self.name(request_id)} ended and was never accepted")
@@ -310,12 +315,15 @@ class Auditor:
                 request_id = to_bytes(event["request_id"])
                 self.reassigned.add(request_id)
                 self._specialists[request_id] = event["agent"].encode()
+                self.outstanding.given(request_id, event["agent"].encode())
                 self._is_moving = True
             case "agent_up" | "agent_down" | "agent_restarting" | "agent_draining":
                 self._is_moving = True
                 is_evil = event["node"] not in {member.name for member in self._world.members}
                 is_taken = is_evil and event["agent"].encode() in self._world.honest_names
                 self._is_robbed |= is_taken and event["event"] == "agent_up"
+                if event["event"] == "agent_up":
+                    self.outstanding.registered(event["agent"].encode())
             case "agent_scaled":
                 scale = self._world.scenario.scale
                 if scale is None or not 0 <= event["instances"] <= scale.max:
@@ -356,6 +364,8 @@ class Auditor:
             self.fail("priorities", found)
         if self._world.scenario.scale is not None:
             self._check_sharing(supervisor)
+            if found := self.outstanding.stepped(supervisor, self._world.timeline.now):
+                self.fail("scale", found)
         owners = supervisor._policy._delivery.orphans.owners.values()  # a share of them ends each step
         orphans = {entry.request_id for children in owners for entry in children}
         for child in self._orphans:
@@ -600,10 +610,13 @@ class Auditor:
                 )
 
     def _finish_scaling(self) -> None:
-        """Compare how many instances there are with what the scale says; there are fewer where one did not start."""
+        """Compare how many instances there are with what the scale says; there are fewer where one did not start.
+
+        One that is drained is there as long as a handler works in it, though nobody waits for that any more.
+        """
         for life in (member.life for member in self._world.members):
             for group in life.node.scaling._groups if life is not None else ():
-                count, scale = len(group.cells), group.scale
+                count, scale = sum(not (cell in group.going and cell.works) for cell in group.cells), group.scale
                 least = scale.min if not group.failures else 0
                 if not least <= count <= scale.min:
                     self.fail(

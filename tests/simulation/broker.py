@@ -137,6 +137,7 @@ class Broker:
         supervisor.state.reject_unwritten = reject_unwritten  # type: ignore[method-assign]
         self.supervisor = supervisor
         world.auditor.waits.count(supervisor)
+        world.auditor.outstanding.watch(supervisor)
         if self.journal is not None:
             maintenance: Any = SimulatedUpkeep(world, self.journal)
             supervisor.journal_gc.attach(maintenance)

@@ -6,14 +6,17 @@ import contextlib
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import zmq
 
 from ether_broker.errors import EtherError
+from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive
 from ether_broker.transport.link import Receiver
 from ether_broker.transport.zeromq.link import TICK, ZmqLink
+from ether_broker.transport.zeromq.reconnect_policy import ReconnectPolicy
 from ether_broker.wire.frame import join_frame, read_frame
 from tests.simulation.network import Network, Socket
 
@@ -41,6 +44,7 @@ class SimulatedLink(ZmqLink):
         self._hear = listen
         self._raw_send = lambda frame, _flags: talk.send(frame)  # type: ignore[assignment]
         self._channel = Channel(0)
+        self._watchdog = ReconnectPolicy(self._now)
         self._waiting = deque()
         self._waiting_bytes = 0
         self._aside = deque()
@@ -86,6 +90,12 @@ class SimulatedLink(ZmqLink):
         self._life.member.world.auditor.answers.given(self._life, envelope)
         super().send(envelope, more_follows=more_follows, is_new=is_new)
 
+    def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
+        """Begin a session, of whose broker nothing has been told yet."""
+        self._life.outstanding.clear()
+        super().begin(session, renew, timing)
+        self._watchdog = ReconnectPolicy(self._now, timing)
+
     def _wake_sender(self) -> None:
         self._kicked = True
         self._life.after(0.0001, self._flush_held)
@@ -105,7 +115,7 @@ class SimulatedLink(ZmqLink):
             self._life.answered()
             return
         try:
-            now = self._life.member.clock.monotonic()
+            now = self._watchdog.heard = self._now
             answer = receive(self._channel, message, now, self._receiver.received, self._rewind)
             if answer is not None:
                 self._aside.append(answer)
@@ -118,9 +128,17 @@ class SimulatedLink(ZmqLink):
     def _tick(self) -> None:
         if self._closing or self._receiver is None:
             return
+        channel = self._channel
+        if self._watchdog.is_mute(channel.session, channel.astray, self._now):
+            self._sockets[1].renew()
+            self._rewind()
         self.flush()
         self._receiver.ticked()
         self._life.after(TICK, self._tick)
+
+    @property
+    def _now(self) -> float:
+        return self._life.member.clock.monotonic()
 
     def close(self, linger: float = 1.0) -> None:
         """Send what waits, and end."""

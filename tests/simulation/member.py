@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -26,7 +27,7 @@ from tests.simulation.link import SimulatedLink
 from tests.simulation.network import Connection
 from tests.simulation.publications import Publication
 from tests.simulation.resources import SimulatedResources
-from tests.simulation.scaling import watched
+from tests.simulation.scaling import BusyPool, watched
 from tests.simulation.timeline import Ids
 from tests.simulation.timers import timed
 from tests.simulation.workload import Plan, kind_of
@@ -71,6 +72,8 @@ class _Node(Node):
     """Whether it is about to; the refusals of several agents, or of one several times, lead to one more try."""
 
     def _control(self, header: Header, envelope: bytes) -> None:
+        if header.kind == Kind.SCALE:
+            self.life.outstanding.update(unpack(envelope[header.body :])["outstanding"])
         super()._control(header, envelope)
         if header.kind != Kind.ERROR or unpack(envelope[header.body :]).get("code") != "duplicate_agent":
             return
@@ -80,6 +83,7 @@ class _Node(Node):
 
     def _register_again(self) -> None:
         self._registers_again = False
+        self.life.outstanding.clear()
         for envelope in self.agent_host.registrations():
             self._link.send(envelope)
 
@@ -97,6 +101,8 @@ class Life:
         self.is_leaving = False
         self.is_scaling = False
         """Whether its agents were started, whose instances come and go by themselves then."""
+        self.outstanding: dict[str, int] = defaultdict(int)
+        """{agent: what waits or runs for it, as the broker said last}."""
         self.cuts = 0
         """Partitions that it is behind."""
         self.thawed = 0.0
@@ -112,6 +118,8 @@ class Life:
         self.node = _Node(member.name, self.link, resources)
         self.node.life = self
         self.node.supervision.on_escalation = lambda agent, _why: self._begin_anew(agent)
+        busy: Any = BusyPool(resources, self, Random(f"{world.seed}, {member.name} {number}, busy"))
+        self.node.scaling._resources = busy
         responder, services = self.node.agent_host._responder, self.node._services
         hand_back = responder.hand_back
 
@@ -214,7 +222,7 @@ class Life:
                     name, lambda: free_names(name, ()), world.scenario.scale,
                     lambda names: self.node.agent_host.start_agents(names, lambda: self._make(names[0], cls), cls),
                 )  # fmt: skip
-                self.node.scaling.add(watched(group, world.auditor.fail))
+                self.node.scaling.add(watched(group, self, world.auditor.fail))
             return
         try:
             self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 
+from ether_broker.transport.zeromq.reconnect_policy import PAUSE
 from ether_broker.wire.frame import read_number
 from tests.simulation.timeline import Timeline
 
@@ -143,6 +144,11 @@ class Socket:
         """Learn that the connection is gone."""
         self.connection = None
         self._try_in(self._network.chance.uniform(0.05, 0.4))
+
+    def renew(self) -> None:
+        """Give up the connection, and make another one."""
+        if self.connection is not None:
+            self._network.broke(self.connection, node_sees=0.0, broker_sees=PAUSE / 2)
 
     def close(self) -> None:
         """Connect no more."""

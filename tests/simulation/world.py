@@ -366,7 +366,18 @@ class World:
         if scenario.has_timers:
             self._move(storm_end + _ON)
             self.auditor.timers.end()
-        limit = storm_end + REST
+        why = self._come_to_rest(storm_end + REST)
+        if not why and (scale := scenario.scale) is not None:  # what is too many goes, and nobody reconnects meanwhile
+            self._move(self.timeline.now + (scale.max - scale.min) * scale.cooldown + _GONE)
+            why = self._come_to_rest(self.timeline.now + REST)
+        if why:
+            self.auditor.fail("liveness", f"no rest {REST:g} s after the storm: {why}")
+        else:
+            self.auditor.finish()
+        self._stop_at_violation()
+
+    def _come_to_rest(self, limit: float) -> str:
+        """Live on until nothing is to come any more; what still is at that time, or an empty text."""
         why = self._unrest()
         is_settled = False
         while not is_settled and self.timeline.now < limit:
@@ -374,13 +385,7 @@ class World:
             self._move(self.timeline.now + (_LOOK if why else _SETTLE))
             why = self._unrest()
             is_settled &= not why
-        if not why and (scale := scenario.scale) is not None:  # what is too many goes, and nobody reconnects meanwhile
-            self._move(self.timeline.now + (scale.max - scale.min) * scale.cooldown + _GONE)
-        if why:
-            self.auditor.fail("liveness", f"no rest {REST:g} s after the storm: {why}")
-        else:
-            self.auditor.finish()
-        self._stop_at_violation()
+        return why
 
     def _schedule_work(self, end: float) -> None:
         scenario, chance = self.scenario, self.chance

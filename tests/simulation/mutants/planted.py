@@ -10,6 +10,7 @@ from typing import Any, Final
 import ether.node.agents.agent_schedules
 import ether.node.retried_delegation
 import ether_actors.agent.inbox
+import ether_actors.supervisor.delegations.sharing
 import ether_broker.mailbox.priority_queue
 from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
@@ -544,6 +545,43 @@ def _never_more(decide: Any) -> Any:
     return mutated
 
 
+def _half_as_many(decide: Any) -> Any:
+    """An instance comes when twice as much waits or runs as the scale says."""
+
+    def mutated(self: ScalePolicy, queue: int, instances: int, now: float) -> Any:
+        more, is_late = decide(self, queue, instances, now), queue <= 2 * self._scale.per * instances
+        return min(0, more) if is_late and instances >= self._scale.min else more
+
+    return mutated
+
+
+def _going_do_not_count(_queue: Any) -> Any:
+    """What runs on instances that go does not count."""
+
+    def mutated(self: ScaledAgents) -> int:
+        return sum(cell.outstanding for cell in self.taking)
+
+    return mutated
+
+
+def _always_needed(_needs_more: Any) -> Any:
+    """What was decided is done, though what waited has been done meanwhile."""
+
+    def mutated(_self: ScaledAgents) -> bool:
+        return True
+
+    return mutated
+
+
+def _what_waits_only(_outstanding: Any) -> Any:
+    """What runs does not count at the broker."""
+
+    def mutated(self: Mailbox[Any]) -> int:
+        return self.waiting_count
+
+    return mutated
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -675,4 +713,23 @@ PLANTED: Final = (
     _mutant("instances never go", "scale", (ScalePolicy, "decide", _never_fewer), 2, "scale"),
     _mutant("instances never come", "scale, liveness", (ScalePolicy, "decide", _never_more), 10, "scale"),
     _mutant("more instances than may be", "scale", (ScaledAgents, "__init__", _one_instance_too_many), 26, "scale"),
+    _mutant("instances come late", "scale", (ScalePolicy, "decide", _half_as_many), 9, "scale"),
+    _mutant(
+        "what instances that go run does not count", "scale", (ScaledAgents, "queue", _going_do_not_count), 228, "scale"
+    ),
+    _mutant(
+        "instances come that are not needed any more",
+        "scale",
+        (ScaledAgents, "needs_more", _always_needed),
+        228,
+        "scale",
+    ),
+    _mutant("what instances run is not told", "scale", (Mailbox, "outstanding", _what_waits_only), 9, "scale"),
+    _mutant(
+        "what waits is told late",
+        "scale",
+        (ether_actors.supervisor.delegations.sharing, "TELL", lambda tell: 4 * tell),
+        2,
+        "scale",
+    ),
 )
