@@ -155,6 +155,26 @@ def test_whatever_a_node_has_written_nobody_else_waits_for_it(bus: Bus, say: Cal
     assert all(session.account.unwritten == 0 for session in bus.state.session_table.sessions)
 
 
+def test_what_a_node_has_caused_is_its_doing_when_it_comes_again_before_that_is_written(bus: Bus) -> None:
+    desk = bus.delegator("desk")
+    journal(bus).sync()
+    bus.step()
+    for _ in range(20):
+        desk.delegate("desk", to="nobody")
+    desk.send(Kind.BYE)
+    bus.step()
+    before = bus.state.session_table.account("ndesk").unwritten
+    assert before > 0
+
+    bus.state.session_table._most_accounts = 0  # so many have come that those of nobody are given up
+    again = bus.node("ndesk")
+
+    assert again.session.account.unwritten >= before
+    journal(bus).sync()
+    bus.step()
+    assert again.session.account.unwritten == 0
+
+
 def test_who_comes_waits_and_nobodys_dead_letters_are_told_while_as_much_waits_as_may(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
