@@ -42,11 +42,6 @@ class AgentStart:
         self.has_ended: threading.Event = threading.Event()
         self._start = start
 
-    @property
-    def told(self) -> Sequence[str]:
-        """The names by which a report tells of them."""
-        return self.wished.names if self.wished.agent.scale is None else self.wished.names[:1]
-
     def run(self) -> None:
         """Start them, in the calling thread."""
         try:
@@ -55,7 +50,7 @@ class AgentStart:
             unexplained = None if isinstance(error, EtherError) else error
             logger.error("%s did not start: %s", self.wished.names[0], error, exc_info=unexplained)  # noqa: TRY400
             self.refused = error
-            self.failed.update(dict.fromkeys(self.told, told(error)))
+            self.failed.update(dict.fromkeys(self.wished.told, told(error)))
         if list(self.names) != list(self.wished.names):
             logger.warning(
                 "%s started as %s, with no state or mailbox of its own", self.wished.names[0], ", ".join(self.names)
@@ -122,8 +117,12 @@ def await_starts(
         if start.has_ended.wait(max(0.0, end - time.monotonic())):
             failed.update(start.failed)
         else:
-            logger.warning("%s has not started after %g s: the node is up without it until it has", start.told[0], had)
-            failed.update(dict.fromkeys(start.told, f"It has not started after {had:g} s, and goes on starting."))
+            logger.warning(
+                "%s has not started after %g s: the node is up without it until it has", start.wished.told[0], had
+            )
+            failed.update(
+                dict.fromkeys(start.wished.told, f"It has not started after {had:g} s, and goes on starting.")
+            )
 
 
 def and_so(why: str, sentence: str) -> str:

@@ -396,6 +396,11 @@ class NamedAgents(NamedTuple):
     names: tuple[str, ...]
 
     @property
+    def told(self) -> tuple[str, ...]:
+        """The names by which a report tells of them: one that scales stands once, by its first."""
+        return self.names if self.agent.scale is None else self.names[:1]
+
+    @property
     def patterns(self) -> tuple[str, ...]:
         """What an access list has to let its node register: who was given no name takes another if its own is taken."""
         base = self.agent.base_name

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_starts, start_in_order, told
@@ -49,15 +50,18 @@ class HostedAgents:
         self._kinds: list[NamedAgents] = []
         self._specs: dict[str, AgentSpec] = {}
         """{name: what the agent is to be}; of one that scales, each name that an instance may have."""
+        self._told: dict[str, str] = {}
+        """{name: that by which a report tells of it}; of one that scales, its first."""
         self._starts: list[AgentStart] = []
         """Those that go on."""
         self._never_up: dict[str, str] = {}
-        """Agents that were to start, and have not been up yet."""
+        """{name by which a report tells of an agent that was to start, and has not been up yet: why}."""
 
     def note(self, kinds: Iterable[NamedAgents]) -> None:
         """Note the agents that were started."""
         self._kinds = list(kinds)
-        self._specs = {name: agent for agent, names in self._kinds for name in names}
+        self._specs = {name: kind.agent for kind in self._kinds for name in kind.names}
+        self._told = {name: told for kind in self._kinds for name, told in zip(kind.names, cycle(kind.told))}
 
     def start(self, kinds: Sequence[NamedAgents], patience: float, failed: dict[str, str]) -> list[Sequence[str]]:
         """Start the agents of a node that was up before: those that do not start keep none of the others away.
@@ -73,23 +77,35 @@ class HostedAgents:
         Raises:
             EtherError: the registry did not take some.
         """
-        self._starts = starts = [AgentStart(kind, self._start) for kind in kinds]
-        start_in_order(starts, patience, failed)
+        starts = self._run(kinds, patience, failed)
         for start in starts:
             if start.refused is not None:
                 raise start.refused
-        names = [start.names for start in starts]
-        self._never_up.update(failed)
         self.note(kinds)
-        return names
+        self._settle()
+        return [start.names for start in starts]
+
+    def _run(self, kinds: Iterable[NamedAgents], patience: float, failed: dict[str, str]) -> list[AgentStart]:
+        """Start agents that are not here, and take them for never up until they have started."""
+        starts = [AgentStart(kind, self._start) for kind in kinds]
+        self._never_up.update({name: "It has not started yet." for start in starts for name in start.wished.told})
+        self._starts += starts
+        start_in_order(starts, patience, failed)
+        return starts
 
     def _settle(self) -> None:
-        """Take note of what became of the starts that have ended: other names, and those that are not here and will not be."""
+        """Take note of what became of the starts that have ended: who was up, other names, who is not here and will not be."""
         present = self._bus.node.agent_host.agent_names
         ended = [start for start in self._starts if start.has_ended.is_set()]
         self._starts = [start for start in self._starts if start not in ended]
         kinds = self._kinds
         for start in ended:
+            for name in start.wished.told:
+                told = self._told.get(name, name)
+                if name not in start.failed:
+                    self._never_up.pop(told, None)
+                elif told in self._never_up:
+                    self._never_up[told] = start.failed[name]
             wished = set(start.wished.names)
             failed = wished if start.refused else set(() if start.wished.agent.scale else start.failed)
             lost = (failed - present) | (wished - set(start.names))
@@ -101,6 +117,8 @@ class HostedAgents:
                 for agent, names in kinds
             ]
         self.note(kinds)
+        up, known = self._up, self._told.values()
+        self._never_up = {name: why for name, why in self._never_up.items() if name in known and name not in up}
 
     def answer(self, request: dict[str, Any]) -> dict[str, object]:
         """Do what the cluster asks for.
@@ -137,7 +155,7 @@ class HostedAgents:
             if len(known) == len(kind.names) and not any(must_be_another(old, kind.agent) for old in known):
                 continue
             if (why := why_not_made(kind.agent, end - time.monotonic())) is not None:
-                failed.update(dict.fromkeys(_first_names(kind), why))
+                failed.update(dict.fromkeys(kind.told, why))
         return failed
 
     def _rest(self, patience: float) -> dict[str, object]:
@@ -149,11 +167,13 @@ class HostedAgents:
         return {"overran": [*late, *overran]}
 
     def _become(self, wanted: Sequence[NamedAgents], going: set[str], patience: float) -> dict[str, Any]:
-        self._settle()
         supervision, host = self._bus.node.supervision, self._bus.node.agent_host
+        were_never_up = self._names_never_up
+        self._settle()
+        never_up, earlier = self._names_never_up, tuple(self._starts)
+        did_not_start = never_up - self._starting
         failed: dict[str, str] = {}
-        self._forget_those_up()
-        wanted = [kind for kind in without(wanted, going & self._never_up.keys()) if kind.names]
+        wanted = [kind for kind in without(wanted, going & did_not_start) if kind.names]
         wanted = list(self._possible(wanted, patience, failed))
         specs = {name: agent for agent, names in wanted for name in names}
         changed = {
@@ -161,22 +181,19 @@ class HostedAgents:
             for name, agent in specs.items()
             if name in self._specs and must_be_another(self._specs[name], agent)
         }
-        gone = [name for name in self._specs if name not in specs]
-        never_up = self._never_up
-        ended = [kind for kind in self._scaling if any(name in changed or name in gone for name in kind.names)]
+        gone = self._specs.keys() - specs.keys()
+        anew = changed.keys() | gone | did_not_start
+        ended = [kind for kind in self._scaling if not anew.isdisjoint(kind.names)]
         here, overran = self._let_go(ended, patience)
+        gave_up = {name for name in supervision.given_up & self._specs.keys() if self._specs[name].scale is None} - here
+        supervision.given_up.clear()
+        self.note(without(self._kinds, (did_not_start | gave_up) - here))  # so they are as new
         known = [
             kind for kind in wanted if kind.agent.scale is not None and not self._specs.keys().isdisjoint(kind.names)
         ]  # fmt: skip
         taking_over = [kind for kind in known if not self._rescale(kind, ended)]
-        again = {
-            name for name in supervision.given_up & self._specs.keys() & specs.keys()
-            if name not in here and specs[name].scale is None
-        }  # fmt: skip
-        supervision.given_up.clear()
-        new = [self._new(kind, here, changed.keys() | again) for kind in wanted if kind not in known]
-        starts = [AgentStart(kind, self._start) for kind in new if kind.names]
-        start_in_order(starts, patience, failed)
+        new = [self._new(kind, here, changed) for kind in wanted if kind not in known]
+        self._run([kind for kind in new if kind.names], patience, failed)
         successors, down = self._replace_all({name: changed[name] for name in changed if name in here})
         overran += down
         await_starts(successors, patience, failed)
@@ -187,34 +204,38 @@ class HostedAgents:
             cells = [host.cell(name) for name in kind.names if name in here and name in host.agent_names]
             self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)
         self.note(wanted)
-        for start in self._starts:  # of an earlier request
+        for start in earlier:
             same = [
-                name for name in start.told if name in specs and not must_be_another(start.wished.agent, specs[name])
-            ]
+                name for name in start.wished.told
+                if name in specs and not must_be_another(start.wished.agent, specs[name])
+            ]  # fmt: skip
             failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
-        self._starts += [*starts, *successors]
+        self._starts += successors
         self._settle()
-        failures = never_up | {name: why for start in starts for name, why in start.failed.items()}
-        self._never_up = {
-            name: why for name, why in failures.items() if name in self._specs and self._specs[name].scale is None
-        }  # fmt: skip
-        self._forget_those_up()
+        for name in [name for name in failed if self._told.get(name, name) != name]:  # instances
+            failed.setdefault(self._told[name], failed.pop(name))
         for name, why in self._never_up.items():
             failed.setdefault(name, and_so(why, "It goes on starting."))
-        absent = failed.keys() - host.agent_names - {name for start in self._starts for name in start.wished.names}
+        absent = failed.keys() - host.agent_names - self._starting
         failed.update(
             {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
         )
-        started = (again - changed.keys() - failed.keys()) | (never_up.keys() & self._up)
+        came = never_up | ((were_never_up | gave_up) - changed.keys())
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
-            "failed": failed, "overran": overran, "again": sorted(started),
-            "never_up": sorted(self._never_up.keys() | (never_up.keys() - specs.keys())),
+            "failed": failed, "overran": overran, "again": sorted(came & self._up - failed.keys()),
+            "never_up": sorted((self._never_up.keys() - self._starting) | (did_not_start - specs.keys())),
         }  # fmt: skip
 
-    def _forget_those_up(self) -> None:
-        up = self._up
-        self._never_up = {name: why for name, why in self._never_up.items() if name not in up}
+    @property
+    def _names_never_up(self) -> set[str]:
+        """The agents that were to start, and have not been up; of one that scales, all names that it may have."""
+        return {name for name, told in self._told.items() if told in self._never_up}
+
+    @property
+    def _starting(self) -> set[str]:
+        """The agents whose start goes on."""
+        return {name for start in self._starts for name in start.wished.names}
 
     def _possible(
         self, wanted: Iterable[NamedAgents], patience: float, failed: dict[str, str]
@@ -231,7 +252,7 @@ class HostedAgents:
             if why is None:
                 yield kind
                 continue
-            failed.update({name: and_so(why, "It stays as it was.") for old in stays for name in _first_names(old)})
+            failed.update({name: and_so(why, "It stays as it was.") for old in stays for name in old.told})
             yield from (old for old in stays if kept.isdisjoint(old.names))
             kept.update(name for old in stays for name in old.names)
             rest = tuple(name for name in kind.names if name not in kept)
@@ -264,8 +285,9 @@ class HostedAgents:
 
     @property
     def _up(self) -> set[str]:
-        """The agents that take turns."""
-        return {cell.name for cell in self._bus.node.agent_host.cells if cell.state is CellState.RUNNING}
+        """The agents that take turns, by the names by which a report tells of them."""
+        running = (cell.name for cell in self._bus.node.agent_host.cells if cell.state is CellState.RUNNING)
+        return {self._told[name] for name in running if name in self._told}
 
     @property
     def _scaling(self) -> list[NamedAgents]:
@@ -295,11 +317,6 @@ class HostedAgents:
         return kind._replace(
             names=tuple(name for name in kind.names if name not in self._specs or (name in changed and name not in here))
         )  # fmt: skip
-
-
-def _first_names(kind: NamedAgents) -> Sequence[str]:
-    """The names by which a report tells of a kind."""
-    return kind.names if kind.agent.scale is None else kind.names[:1]
 
 
 def _alone(start: Callable[[], None], named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:

@@ -346,6 +346,4 @@ class Reload:
 
 def _told(hosted: HostedNode | None) -> dict[str, AgentSpec]:
     """The agents of a node by the names that a report has: one that scales stands once, by its first."""
-    kinds = [] if hosted is None else hosted.agents
-    first = [kind if kind.agent.scale is None else kind._replace(names=kind.names[:1]) for kind in kinds]
-    return agents_by_name(hosted and hosted._replace(agents=first))
+    return agents_by_name(hosted and hosted._replace(agents=[kind._replace(names=kind.told) for kind in hosted.agents]))
