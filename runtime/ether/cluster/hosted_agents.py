@@ -117,8 +117,9 @@ class HostedAgents:
                 for agent, names in kinds
             ]
         self.note(kinds)
-        up, known = self._up, self._told.values()
-        self._never_up = {name: why for name, why in self._never_up.items() if name in known and name not in up}
+        up = self._up - self._starting  # whose start has not ended has been told as such, and will be told once it has
+        left = {*self._told.values()} - up
+        self._never_up = {name: why for name, why in self._never_up.items() if name in left}
 
     def answer(self, request: dict[str, Any]) -> dict[str, object]:
         """Do what the cluster asks for.

@@ -44,8 +44,8 @@ def node(name: str, *agents: AgentSpec, **fields: Any) -> NodeSpec:
 class World:
     """An open cluster, a runtime on it, and a folder that its handlers look into."""
 
-    def __init__(self, cluster: Cluster, bus: Runtime, folder: Path, events: list[str]) -> None:
-        self.cluster, self.bus, self.folder, self.events = cluster, bus, folder, events
+    def __init__(self, cluster: Cluster, bus: Runtime, folder: Path, events: list[str], output: list[str]) -> None:
+        self.cluster, self.bus, self.folder, self.events, self.output = cluster, bus, folder, events, output
 
     def begin(self, to: str, capability: str = "keep.word", **params: Any) -> Handle:
         """Delegate work that runs until `go`, and wait until it does."""
@@ -86,12 +86,14 @@ class World:
 
 @contextmanager
 def world(folder: Path, *nodes: NodeSpec, drain: float = 20.0, **fields: Any) -> Iterator[World]:
-    events: list[str] = []
+    events, output = list[str](), list[str]()
     with (
-        Cluster(nodes, drain=drain, on_event=events.append, on_output=lambda *_: None, **fields) as cluster,
+        Cluster(
+            nodes, drain=drain, on_event=events.append, on_output=lambda _, line: output.append(line), **fields
+        ) as cluster,
         Runtime.connect(cluster.url, name="delegator") as bus,
     ):
-        yield World(cluster, bus, folder, events)
+        yield World(cluster, bus, folder, events, output)
 
 
 # -- agents ------------------------------------------------------------------------------------------------------
@@ -536,6 +538,138 @@ def test_nothing_is_lost_or_done_twice_while_bounds_and_arguments_change_again_a
     assert Counter(seen.request_id for seen in probe.find(status=Status.COMPLETED)) == dict.fromkeys(
         (handle.id for handle in shift.handles), 1
     )
+
+
+# -- agents that scale, and never were up ------------------------------------------------------------------------
+
+KEPT = ("n1", "n1/keeper")
+WAYS = pytest.mark.parametrize(
+    "way",
+    [{"intensity": 1, "backoff": Backoff(0.05)}, {"backoff": Backoff(60.0, maximum=60.0)}],
+    ids=["gives-up", "waits"],
+)
+
+
+def keeper_and(*agents: AgentSpec) -> NodeSpec:
+    return node("n1", KEEP, *agents)
+
+
+@contextmanager
+def never_up(folder: Path, *agents: AgentSpec) -> Iterator[World]:
+    """A cluster that has agents which did not start, as long as the folder says so."""
+    (folder / "broken").touch()
+    with world(folder, keeper_and(), start_timeout=6.0) as it:
+        assert is_told(it.reload(keeper_and(*agents)), *agents)
+        if agents[0].intensity == 1:
+            wait_until(lambda: sum("gave up" in line for line in it.output) == agents[0].count, what="they try no more")
+        yield it
+
+
+def is_told(report: ReloadReport, *agents: AgentSpec) -> bool:
+    """Whether just these are told, as failed and with the reason."""
+    names = [
+        f"n1/{agent.name}" + f"-{number}" * (number > 1) for agent in agents for number in range(1, agent.count + 1)
+    ]
+    is_reason = all(why.startswith("RuntimeError: it is broken") for why in report.failed.values())
+    return is_reason and report == ReloadReport(unchanged=KEPT, failed=report.failed) and list(report.failed) == names
+
+
+def broken_crew(folder: Path, **fields: Any) -> AgentSpec:
+    return AgentSpec(CREW, "crew", kwargs={"folder": str(folder)}, **fields)
+
+
+@WAYS
+def test_agents_that_never_were_up_and_are_to_scale_are_told_as_failed_until_one_is_up(
+    tmp_path: Path, way: dict[str, Any]
+):
+    single = broken_crew(tmp_path, count=2, **way)
+    scaled = replace(single, count=1, scale=Scale(3))
+    with never_up(tmp_path, single) as it:
+        assert is_told(it.reload(keeper_and(scaled)), scaled)
+        assert is_told(it.reload(keeper_and(scaled)), scaled)
+        assert it.reload(keeper_and(replace(scaled, kwargs={}))) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+        assert "crew" in it.agents()
+
+
+@WAYS
+def test_an_agent_that_never_was_up_and_starts_as_one_that_scales_is_told_as_started(
+    tmp_path: Path, way: dict[str, Any]
+):
+    single = broken_crew(tmp_path, **way)
+    scaled = keeper_and(replace(single, scale=Scale(3)))
+    with never_up(tmp_path, single) as it:
+        (tmp_path / "broken").unlink()
+        assert it.reload(scaled) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+        assert it.agents() == {"crew": "n1", "keeper": "n1"}
+        assert it.reload(scaled) == ReloadReport(unchanged=(*KEPT, "n1/crew"))
+
+
+@pytest.mark.parametrize("bounds", [Scale(3), Scale(4, 2)])
+def test_an_agent_that_scales_and_never_was_up_is_tried_and_told_by_each_reload(tmp_path: Path, bounds: Scale):
+    scaled = broken_crew(tmp_path, scale=Scale(3))
+    with never_up(tmp_path, scaled) as it:
+        assert is_told(it.reload(keeper_and(scaled)), scaled)
+        (tmp_path / "broken").unlink()
+        fixed = keeper_and(replace(scaled, scale=bounds))
+        assert it.reload(fixed) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+        assert it.reload(fixed) == ReloadReport(unchanged=(*KEPT, "n1/crew"))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("is_mended", [False, True])
+def test_an_agent_that_scales_and_never_was_up_becomes_single_ones(tmp_path: Path, count: int, *, is_mended: bool):
+    scaled = broken_crew(tmp_path, scale=Scale(3))
+    single = replace(scaled, scale=None, count=count, backoff=Backoff(60.0, maximum=60.0))
+    started = ReloadReport(started=("n1/crew", "n1/crew-2")[:count], unchanged=KEPT)
+    with never_up(tmp_path, scaled) as it:
+        if not is_mended:
+            assert is_told(it.reload(keeper_and(single)), single)
+            assert is_told(it.reload(keeper_and(single)), single)
+        assert it.reload(keeper_and(replace(single, kwargs={}))) == started
+
+
+def test_an_agent_that_scales_and_never_was_up_is_forgotten_when_it_is_gone(tmp_path: Path):
+    scaled, other = broken_crew(tmp_path, scale=Scale(3)), replace(broken_crew(tmp_path, scale=Scale(2)), name="other")
+    with never_up(tmp_path, scaled) as it:
+        assert is_told(it.reload(keeper_and(other)), other), (
+            "it is no reason to keep it that another does not start either"
+        )
+        assert it.reload(keeper_and()) == ReloadReport(unchanged=KEPT)
+        (tmp_path / "broken").unlink()
+        assert it.reload(keeper_and(scaled)) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+
+
+def test_what_comes_up_between_two_reloads_is_told_as_started_by_the_second(tmp_path: Path):
+    single = replace(broken_crew(tmp_path, intensity=100_000, backoff=Backoff(0.05, 1.0)), name="single")
+    both = (broken_crew(tmp_path, scale=Scale(3)), single)
+    with never_up(tmp_path, *both) as it:
+        (tmp_path / "broken").unlink()
+        wait_until(lambda: {"crew", "single"} <= set(it.agents()), what="they have started by themselves")
+        assert it.reload(keeper_and(*both)) == ReloadReport(started=("n1/crew", "n1/single"), unchanged=KEPT)
+        assert it.reload(keeper_and(*both)) == ReloadReport(unchanged=(*KEPT, "n1/crew", "n1/single"))
+
+
+@pytest.mark.parametrize("scale", [None, Scale(3)])
+def test_what_had_not_started_in_time_is_told_as_started_once_it_has(tmp_path: Path, scale: Scale | None):
+    agents = keeper_and(broken_crew(tmp_path, scale=scale))
+    with world(tmp_path, keeper_and(), start_timeout=6.0) as it:
+        (tmp_path / "hold-first").touch()
+        assert list(it.reload(agents).failed) == ["n1/crew"]
+        (tmp_path / "hold-first").unlink()
+        wait_until(lambda: "crew" in it.agents(), what="it has started")
+        reports = [it.reload(agents)]
+        wait_until(lambda: reports[-1].is_complete or reports.append(it.reload(agents)), what="its start has ended")
+
+    assert reports[-1] == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+
+
+def test_instances_whose_successors_do_not_start_are_told_by_the_name_of_their_agent(tmp_path: Path):
+    with world(tmp_path, keeper_and(crew(3, 2))) as it:
+        wait_until(lambda: len(it.agents()) == 3, what="all are up")
+        (tmp_path / "broken").touch()
+        report = it.reload(keeper_and(crew(3, 2, kwargs={"folder": str(tmp_path)})))
+
+    assert report == ReloadReport(unchanged=KEPT, failed={"n1/crew": "RuntimeError: it is broken"})
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------
