@@ -100,7 +100,8 @@ class HostedAgents:
         self._starts = [start for start in self._starts if start not in ended]
         kinds = self._kinds
         for start in ended:
-            for name in start.wished.told:
+            is_outdated = self._is_outdated(start)
+            for name in () if is_outdated else start.wished.told:
                 told = self._told.get(name, name)
                 if name not in start.failed:
                     self._never_up.pop(told, None)
@@ -108,7 +109,7 @@ class HostedAgents:
                     self._never_up[told] = start.failed[name]
             wished = set(start.wished.names)
             failed = wished if start.refused else set(() if start.wished.agent.scale else start.failed)
-            lost = (failed - present) | (wished - set(start.names))
+            lost = (set() if is_outdated else failed - present) | (wished - set(start.names))
             others = [name for name in start.names if name not in wished]
             kinds = [
                 NamedAgents(agent, (*(name for name in names if name not in lost), *others))
@@ -206,10 +207,7 @@ class HostedAgents:
             self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)
         self.note(wanted)
         for start in earlier:
-            same = [
-                name for name in start.wished.told
-                if name in specs and not must_be_another(start.wished.agent, specs[name])
-            ]  # fmt: skip
+            same = [] if self._is_outdated(start) else [name for name in start.wished.told if name in specs]
             failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
         self._starts += successors
         self._settle()
@@ -236,7 +234,12 @@ class HostedAgents:
     @property
     def _starting(self) -> set[str]:
         """The agents whose start goes on."""
-        return {name for start in self._starts for name in start.wished.names}
+        return {name for start in self._starts if not self._is_outdated(start) for name in start.wished.names}
+
+    def _is_outdated(self, start: AgentStart) -> bool:
+        """Whether what it starts is to be another by now."""
+        now = (self._specs[name] for name in start.wished.names if name in self._specs)
+        return any(must_be_another(start.wished.agent, agent) for agent in now)
 
     def _possible(
         self, wanted: Iterable[NamedAgents], patience: float, failed: dict[str, str]

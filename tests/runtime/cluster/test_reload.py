@@ -663,6 +663,19 @@ def test_what_had_not_started_in_time_is_told_as_started_once_it_has(tmp_path: P
     assert reports[-1] == ReloadReport(started=("n1/crew",), unchanged=KEPT)
 
 
+def test_what_has_taken_the_place_of_one_that_hangs_is_told_as_started_though_that_one_still_hangs(tmp_path: Path):
+    first, third = (keeper_and(crew(3, kwargs={"folder": str(tmp_path), "word": word})) for word in ("first", "third"))
+    with world(tmp_path, keeper_and(), start_timeout=2.0) as it:
+        (tmp_path / "hold-first").touch()
+        assert list(it.reload(first).failed) == ["n1/crew"]
+        assert list(it.reload(third).failed) == ["n1/crew"]
+        wait_until(lambda: "crew-2" in it.agents(), what="there is another, as the first name is not free")
+        assert it.reload(third) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+        assert it.reload(third) == ReloadReport(unchanged=(*KEPT, "n1/crew"))
+        (tmp_path / "hold-first").unlink()
+        assert it.reload(third) == ReloadReport(unchanged=(*KEPT, "n1/crew"))
+
+
 def test_instances_whose_successors_do_not_start_are_told_by_the_name_of_their_agent(tmp_path: Path):
     with world(tmp_path, keeper_and(crew(3, 2))) as it:
         wait_until(lambda: len(it.agents()) == 3, what="all are up")

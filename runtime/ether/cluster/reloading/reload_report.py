@@ -23,7 +23,7 @@ class ReloadReport:
     """
 
     started: tuple[str, ...] = ()
-    """Came with the new specification, or had given up and was started again."""
+    """Came with the new specification, was not up before, or had given up and was started again."""
     restarted: Mapping[str, str] = field(default_factory=dict)
     """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
     stopped: tuple[str, ...] = ()
