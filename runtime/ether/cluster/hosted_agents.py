@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -135,7 +135,7 @@ class HostedAgents:
             are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
-            `again`, those that had given up, or had never been up, and were started;
+            `again`, those that had given up, or had not been up when the last answer was given, and are up;
             `never_up`, those of `failed` that have not been up yet, and those that are gone and never were.
         """
         if "check" in request:
@@ -189,12 +189,12 @@ class HostedAgents:
         here, overran = self._let_go(ended, patience)
         gave_up = {name for name in supervision.given_up & self._specs.keys() if self._specs[name].scale is None} - here
         supervision.given_up.clear()
-        self.note(without(self._kinds, (did_not_start | gave_up) - here))  # so they are as new
+        self.note(without(self._kinds, (did_not_start | gave_up | changed.keys()) - here))  # those start as new ones do
         known = [
             kind for kind in wanted if kind.agent.scale is not None and not self._specs.keys().isdisjoint(kind.names)
         ]  # fmt: skip
         taking_over = [kind for kind in known if not self._rescale(kind, ended)]
-        new = [self._new(kind, here, changed) for kind in wanted if kind not in known]
+        new = without((kind for kind in wanted if kind not in known), self._specs)
         self._run([kind for kind in new if kind.names], patience, failed)
         successors, down = self._replace_all({name: changed[name] for name in changed if name in here})
         overran += down
@@ -219,7 +219,9 @@ class HostedAgents:
         failed.update(
             {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
         )
-        came = never_up | ((were_never_up | gave_up) - changed.keys())
+        came = never_up | (
+            (were_never_up | gave_up) - changed.keys()
+        )  # who was up, and has changed, is told as restarted
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(came & self._up - failed.keys()),
@@ -315,12 +317,6 @@ class HostedAgents:
         return any(
             old == kind or self._bus.node.scaling.rescale(old.names[0], self._scaled(self._bus, kind)) for old in own
         )
-
-    def _new(self, kind: NamedAgents, here: set[str], changed: Container[str]) -> NamedAgents:
-        """Those of a kind that are not here; who had given up is here no more."""
-        return kind._replace(
-            names=tuple(name for name in kind.names if name not in self._specs or (name in changed and name not in here))
-        )  # fmt: skip
 
 
 def _alone(start: Callable[[], None], named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:
