@@ -219,9 +219,7 @@ class HostedAgents:
         failed.update(
             {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
         )
-        came = never_up | (
-            (were_never_up | gave_up) - changed.keys()
-        )  # who was up, and has changed, is told as restarted
+        came = never_up | ((were_never_up | gave_up) - changed.keys())  # others that changed are restarted
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(came & self._up - failed.keys()),

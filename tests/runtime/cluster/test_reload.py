@@ -639,14 +639,19 @@ def test_an_agent_that_scales_and_never_was_up_is_forgotten_when_it_is_gone(tmp_
         assert it.reload(keeper_and(scaled)) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
 
 
-def test_what_comes_up_between_two_reloads_is_told_as_started_by_the_second(tmp_path: Path):
+def test_what_comes_up_between_two_reloads_is_told_as_started_by_the_second_unless_that_changes_it(tmp_path: Path):
     single = replace(broken_crew(tmp_path, intensity=100_000, backoff=Backoff(0.05, 1.0)), name="single")
-    both = (broken_crew(tmp_path, scale=Scale(3)), single)
-    with never_up(tmp_path, *both) as it:
+    changes = replace(single, name="changes")
+    same = (broken_crew(tmp_path, scale=Scale(3)), single)
+    with never_up(tmp_path, *same, changes) as it:
         (tmp_path / "broken").unlink()
-        wait_until(lambda: {"crew", "single"} <= set(it.agents()), what="they have started by themselves")
-        assert it.reload(keeper_and(*both)) == ReloadReport(started=("n1/crew", "n1/single"), unchanged=KEPT)
-        assert it.reload(keeper_and(*both)) == ReloadReport(unchanged=(*KEPT, "n1/crew", "n1/single"))
+        wait_until(lambda: it.agents().keys() == {"keeper", "crew", "single", "changes"}, what="all have come up")
+        report = it.reload(keeper_and(*same, replace(changes, kwargs={})))
+        again = it.reload(keeper_and(*same, replace(changes, kwargs={})))
+
+    started = ("n1/crew", "n1/single")
+    assert report == ReloadReport(started=started, restarted={"n1/changes": "kwargs"}, unchanged=KEPT)
+    assert again == ReloadReport(unchanged=(*KEPT, *started, "n1/changes"))
 
 
 @pytest.mark.parametrize("scale", [None, Scale(3)])
