@@ -558,7 +558,7 @@ def keeper_and(*agents: AgentSpec) -> NodeSpec:
 def never_up(folder: Path, *agents: AgentSpec) -> Iterator[World]:
     """A cluster that has agents which did not start, as long as the folder says so."""
     (folder / "broken").touch()
-    with world(folder, keeper_and(), start_timeout=6.0) as it:
+    with world(folder, keeper_and()) as it:
         assert is_told(it.reload(keeper_and(*agents)), *agents)
         if agents[0].intensity == 1:
             wait_until(lambda: sum("gave up" in line for line in it.output) == agents[0].count, what="they try no more")
@@ -670,7 +670,7 @@ def test_what_had_not_started_in_time_is_told_as_started_once_it_has(tmp_path: P
 
 def test_what_has_taken_the_place_of_one_that_hangs_is_told_as_started_though_that_one_still_hangs(tmp_path: Path):
     first, third = (keeper_and(crew(3, kwargs={"folder": str(tmp_path), "word": word})) for word in ("first", "third"))
-    with world(tmp_path, keeper_and(), start_timeout=2.0) as it:
+    with world(tmp_path, keeper_and(), start_timeout=6.0) as it:
         (tmp_path / "hold-first").touch()
         assert list(it.reload(first).failed) == ["n1/crew"]
         assert it.reload(third) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
