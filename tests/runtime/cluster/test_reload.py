@@ -646,6 +646,8 @@ def test_what_comes_up_between_two_reloads_is_told_as_started_by_the_second_unle
     with never_up(tmp_path, *same, changes) as it:
         (tmp_path / "broken").unlink()
         wait_until(lambda: it.agents().keys() == {"keeper", "crew", "single", "changes"}, what="all have come up")
+        for name in ("crew", "single", "changes"):  # known to the bus is not yet at work
+            assert it.bus.delegate("crew.word", to=name, timeout=20).result().ok
         report = it.reload(keeper_and(*same, replace(changes, kwargs={})))
         again = it.reload(keeper_and(*same, replace(changes, kwargs={})))
 
