@@ -568,6 +568,10 @@ def test_a_file_of_this_machine_is_bounded_too_and_so_are_the_bounds(
     assert list(tmp_path.iterdir()) == [file]
 
     assert artifact.read(max_bytes=4) == artifact.read() == b"1234"
+    of_no_size = artifact.model_copy(update={"size": None})
+    with pytest.raises(ArtifactUnavailable, match="report has more than 3 bytes, and nobody said how many were sealed"):
+        take(of_no_size)
+    assert of_no_size.read(max_bytes=4) == b"1234"
     assert artifact.verify() is artifact
 
 

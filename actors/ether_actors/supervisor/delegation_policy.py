@@ -92,9 +92,6 @@ class DelegationPolicy:
         if state.journal.trouble is not None and (header.capability != _RELEASE or state.is_behind):
             state.reject_unwritten(session, header, state.journal.trouble)
             return
-        if state.must_wait(session):
-            session.input.block(envelope, lambda: not state.must_wait(session))
-            return
         if header.attempt != 1 or header.flags & ~_DELEGATORS:
             flags = header.flags & _DELEGATORS
             envelope = rehead(header, envelope, attempt=1, flags=flags)
@@ -227,7 +224,7 @@ class DelegationPolicy:
             raise broker_full(state.ledger, entry.account)
         if is_question:
             state.ledger.open(entry)
-            state.pass_on(entry, envelope)
+            state.pass_on(session, envelope)
             self._administration.do(entry)
             return
         offer = agent.mailbox.offer(entry)
@@ -235,7 +232,7 @@ class DelegationPolicy:
             raise overload(agent)
         state.ledger.open(entry)
         state.accepted += 1
-        state.pass_on(entry, envelope)
+        state.pass_on(session, envelope)
         if not is_named and (header.target or choice.capability.name == ANY):
             state.event(
                 "fell_through", request_id=to_text(header.request_id), named=name_of(header.target) or None,

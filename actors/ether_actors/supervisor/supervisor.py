@@ -386,7 +386,11 @@ class Supervisor:
             queue.spend(registry.looked() >> HOLDERS_SHIFT)
 
     def _take_any(self, queue: InputQueue[Session], session: Session | None, envelope: bytes) -> None:
-        """Rule on an envelope, whatever it is."""
+        """Rule on an envelope, whatever it is; if its node has to wait for the journal, that waits, and all behind it."""
+        state = self.state
+        if session is not None and state.must_wait(session):
+            queue.block(envelope, lambda: not state.must_wait(session))
+            return
         request_id = NO_ID
         try:
             header = read_header(envelope)
@@ -396,16 +400,16 @@ class Supervisor:
             if session is None:
                 self._greet(queue, header, envelope)
             elif len(envelope) > MAX_PAYLOAD:  # whoever it were passed on to would be cut off for its size
-                self.state.session_table.refuse(queue.address, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
+                state.session_table.refuse(queue.address, PayloadTooLarge(len(envelope), MAX_PAYLOAD), request_id)
             else:
-                self.state.ruled_on = session
+                state.ruled_on = session
                 (self._work.get(kind) or self._take_control)(session, header, envelope)
         except EtherError as error:
-            self.state.session_table.refuse(queue.address, error, request_id)
+            state.session_table.refuse(queue.address, error, request_id)
         except Exception as bug:  # noqa: BLE001  it is logged
             self._note_bug(session, queue.address, bug)
         finally:
-            self.state.ruled_on = None
+            state.ruled_on = None
 
     def _note_bug(self, session: Session | None, address: Address, bug: Exception) -> None:
         """Count and log a bug as refusals are: whoever has found one may send what shows it a million times."""
@@ -417,21 +421,17 @@ class Supervisor:
     def _greet(self, queue: InputQueue[Session], header: Header, envelope: bytes) -> None:
         if header.kind != Kind.HELLO:
             raise NoSession("It has no session (any more), and has to say HELLO, as after a restart of the broker.")
-        if self._waits(queue, None, envelope):
+        if self._waits(queue, envelope):
             return
         _charge_reading(queue, header, envelope)
         self._membership.hello(queue.address, header, envelope)
 
-    def _waits(self, queue: InputQueue[Session], session: Session | None, envelope: bytes) -> bool:
+    def _waits(self, queue: InputQueue[Session], envelope: bytes) -> bool:
         """Whether who comes or goes has to wait for the journal; then so does all that is behind it in its queue."""
         state = self.state
-
-        def is_free() -> bool:
-            return not (state.is_behind or (session is not None and state.must_wait(session)))
-
-        if is_free():
+        if not state.is_behind:
             return False
-        queue.block(envelope, is_free)
+        queue.block(envelope, lambda: not state.is_behind)
         return True
 
     def _take_control(self, session: Session, header: Header, envelope: bytes) -> None:
@@ -439,7 +439,7 @@ class Supervisor:
         if take is None:  # nobody waits for an answer to it, so it answers no request
             self.state.session_table.refuse(session.input.address, _foreign(header.kind))
             return
-        if header.kind in _MEMBERS and self._waits(session.input, session, envelope):
+        if header.kind in _MEMBERS and self._waits(session.input, envelope):
             return
         _charge_reading(session.input, header, envelope)
         if self.state.session_table.lost:  # what it had is ended before anybody takes its names

@@ -38,6 +38,6 @@ def is_listening(url: str, timeout: float = _KNOCK) -> bool:
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(timeout)
                 knocking.connect(rest)
-    except OSError:
+    except (OSError, UnicodeError):  # of a host's name that cannot be one, as in tcp://my..host:5555
         return False
     return True

@@ -244,6 +244,10 @@ class Artifact(Model):
         if max_bytes is not None and found > max_bytes:
             raise ArtifactUnavailable(f"{self.path} has more than max_bytes={max_bytes:,}, the most that is read.")
         most = MOST_FETCHED if max_bytes is None else max_bytes
+        if self.size is None and found > most:
+            raise ArtifactUnavailable(
+                f"{self.path} has more than {most:,} bytes, and nobody said how many were sealed: give max_bytes."
+            )
         try:
             digest, size = digest_of(file, most if self.size is None else self.size, write)
         except ReadFailed as error:

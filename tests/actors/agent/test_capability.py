@@ -337,7 +337,7 @@ def test_what_overrides_a_declared_method_is_declared_too_or_none():
         class Child(Base):
             def method(self): ...
 
-    with pytest.raises(InvalidManifest, match=r"Mixed\.note overrides what .*Base declares"):
+    with pytest.raises(InvalidManifest, match=r"Plain\.note overrides what .*Base declares"):
 
         class Mixed(Plain, Base):
             pass

@@ -139,7 +139,7 @@ def test_what_need_not_be_in_the_journal_yet_is_bounded_for_each_node():
         bus.step()
     bus.pass_time(2.0)
 
-    assert UNCOMMITTED <= a.session.progress_uncommitted < UNCOMMITTED + (1 << 20)
+    assert UNCOMMITTED <= a.session.account.progress < UNCOMMITTED + (1 << 20)
 
 
 def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_told_all_the_same():
@@ -156,7 +156,7 @@ def test_the_first_word_of_each_run_is_within_the_bounds_too_and_its_state_is_to
     bus.step()
     bus.pass_time(2.0)
 
-    assert UNCOMMITTED <= a.session.progress_uncommitted < UNCOMMITTED + (1 << 20)
+    assert UNCOMMITTED <= a.session.account.progress < UNCOMMITTED + (1 << 20)
     seen = [received for received in bus.tapped if received.kind is Kind.RESPONSE]
     assert len({received.number for received in seen}) == 50
     assert {bus.entry(number).state for number in range(1, 51)} == {State.RUNNING}
@@ -318,7 +318,8 @@ def test_what_waits_for_room_is_forgotten_at_once_with_its_delegation(ending: st
     bus.pass_time(1.0)
 
     assert a.session.progress_waiting == 0
-    assert not any(line for lines in bus.supervisor._progress._lines for line in lines.values())
+    assert not any(bus.supervisor._progress._listening.values())
+    assert not any(bus.supervisor._progress._speaking.values())
 
 
 def test_nothing_waits_for_a_delegator_that_is_gone():
@@ -328,7 +329,8 @@ def test_nothing_waits_for_a_delegator_that_is_gone():
     bus.pass_time(5.0)
 
     assert a.session.progress_waiting == 0
-    assert not any(bus.supervisor._progress._lines)
+    assert not bus.supervisor._progress._listening
+    assert not bus.supervisor._progress._speaking
     assert bus.supervisor.next_wake() > bus.now
 
 

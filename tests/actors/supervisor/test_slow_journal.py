@@ -8,6 +8,7 @@ import pytest
 
 from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
+from ether_broker.envelope.status import Status
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, request_id
@@ -98,9 +99,18 @@ class Flood:
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         self.peer, self.worker = bus.delegator("flood"), bus.node("n", "a")
-        self.number = self.peer.delegate("flood", to="a")
         journal(bus).sync()
         bus.step()
+        self.number = self.peer.delegate("flood", to="a")
+        self.peer.register("busy")
+        asking = bus.delegator("asking")
+        journal(bus).sync()
+        bus.step()
+        self.asked = [asking.delegate("asking", to="busy", timeout=900.0) for _ in range(100)]
+        bus.step()
+        journal(bus).sync()
+        bus.step()
+        assert self.peer.work() == self.asked
 
     def delegate(self) -> None:
         self.peer.delegate("flood", to="a", params="x" * 20_000)
@@ -117,6 +127,14 @@ class Flood:
     def register(self) -> None:
         self.peer.register("flood", exclusions=["x" * 100] * 5)
 
+    def answer(self) -> None:
+        """Answer what another asked for."""
+        if self.asked:
+            self.peer.respond("busy", self.asked.pop(), data="x" * 20_000)
+
+    def tell_progress(self) -> None:
+        self.peer.respond("busy", self.asked[0], Status.PROGRESS, summary="x" * 20_000)
+
     def restart(self) -> None:
         self.peer.send(Kind.UNREGISTER, source=b"flood", body={"condition": "restarting", "reason": "x" * 100})
 
@@ -125,6 +143,7 @@ class Flood:
     "say",
     [
         Flood.delegate, Flood.delegate_volatile, Flood.ask_nobody, Flood.answer_nothing, Flood.register, Flood.restart,
+        Flood.answer, Flood.tell_progress,
     ],
 )  # fmt: skip
 def test_whatever_a_node_has_written_nobody_else_waits_for_it(bus: Bus, say: Callable[[Flood], None]) -> None:

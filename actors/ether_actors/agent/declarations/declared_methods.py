@@ -42,14 +42,14 @@ def check_overridden(cls: type) -> None:
     Raises:
         InvalidManifest: one is not: its capability, subscription or schedule would be gone without a word.
     """
-    found: dict[str, object] = {}
+    found: dict[str, tuple[type, object]] = {}
     for base in cls.__mro__:
         for name, method in vars(base).items():
-            override = found.setdefault(name, method)
+            by, override = found.setdefault(name, (base, method))
             if is_marked(method) and not (override is None or is_marked(override)):
                 raise InvalidManifest(
-                    f"{cls.__qualname__}.{name} overrides what {base.__qualname__} declares by a decorator: repeat the "
+                    f"{by.__qualname__}.{name} overrides what {base.__qualname__} declares by a decorator: repeat the "
                     f"decorator above it, or set {name} = None in {cls.__qualname__} if it is to have none."
                 )
             if method is None or is_marked(method):
-                found[name] = method
+                found[name] = base, method

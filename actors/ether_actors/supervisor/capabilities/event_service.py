@@ -158,8 +158,7 @@ class EventService:
             return agent.manifest.agent
         state.ledger.open(entry)
         state.accepted += 1
-        state.passing.append(envelope)
-        state.cause(asked.asking_session, envelope)
+        state.pass_on(asked.asking_session, envelope)
         if offer is Offer.SEND:
             delivery.send(entry)
         elif agent.condition is Condition.DOWN:

@@ -103,7 +103,10 @@ class Delivery:
             entry.holds_credit = False
             agent.mailbox.release()
         state.ledger.advance(entry, _ENDED)
-        state.end(session, entry.request_id, agent.name, entry.source, envelope, is_volatile=entry.is_volatile)
+        state.end(
+            session, entry.request_id, agent.name, entry.source, envelope,
+            payer=agent.session, is_volatile=entry.is_volatile,
+        )  # fmt: skip
         if session.lost and not session.is_expected:
             state.keep_dead_letter(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
         self.count(status, entry)

@@ -77,7 +77,7 @@ class FastPath:
         entry: Entry | None = ledger.get(request_id)
 
         if kind == _RESPONSE:
-            if entry is None or status not in _OUTCOMES:
+            if entry is None or status not in _OUTCOMES or state.unwritten > MOST_AHEAD:
                 return False
             agent, asking = entry.agent, entry.asking_session
             if (
@@ -101,7 +101,7 @@ class FastPath:
             state.ended.note(request_id, source, target, state.tap.next + len(passing))
             passing.append(envelope)
             if state.journal.identity:
-                state.cause(asking, envelope)
+                state.cause(session, envelope)
             # Delivery.count
             agent.ended[status] = agent.ended.get(status, 0) + 1
             if agent.recent is None:

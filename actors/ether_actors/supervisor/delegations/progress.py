@@ -5,9 +5,9 @@
                                       for its time, or in line for room: of the node that says it, or that hears it
 
 Whatever a specialist says, memory and journal hold a bounded part of it: each delegation passes `RATE` points a second, and
-what is on its way is bounded for each node that says it and for each that hears it. Order is kept: of one delegation only the
-newest ever waits, and it goes before the outcome. What waits for room is looked at when there is some, and not before; a step
-looks at a share of it, and of what waits for its time.
+what is on its way is bounded for each owner of nodes that say it and for each node that hears it. Order is kept: of one
+delegation only the newest ever waits, and it goes before the outcome. What waits for room is looked at when there is some, and
+not before; a step looks at a share of it, and of what waits for its time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ether_actors.supervisor.state.ledger import Entry, State
 from ether_actors.supervisor.state.progress_limiter import BURST, RATE, ProgressLimiter
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
+from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import WAITED
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, folded_of, pack_envelope, read_header, rehead
@@ -32,7 +33,7 @@ from ether_broker.wire.frame import Header, Kind, folded_of, pack_envelope, read
 __all__ = ["PASSED_ON_PER_STEP", "UNCOMMITTED", "UNHEARD", "WAITING", "Progress"]
 
 UNCOMMITTED: Final = 512 << 10
-"""Bytes of one node's progress that may be uncommitted."""
+"""Bytes of one owner's progress that may be uncommitted."""
 UNHEARD: Final = 16 << 20
 """Bytes under way to a delegator's node above which it is told no more progress for a while."""
 WAITING: Final = 4 << 20
@@ -45,10 +46,10 @@ _4_KIB: Final = 12
 _MOST_FOLDED: Final = 1 << 20
 """A node that says it has folded so many into one is not believed."""
 
-_Place = tuple[Session, bool]
-"""Of a line: (the node that must have room, True if it receives and False if it sends)."""
-_Lines = dict[Session, OrderedDict[Entry, None]]
-"""{the node that must have room: delegations, the first in line first}."""
+_Place = Session | Account
+"""Of a line, who must have room: the node that receives, or the owner of the one that sends."""
+_Line = OrderedDict[Entry, None]
+"""Delegations of which something waits for room, the first in line first."""
 
 
 class Progress:
@@ -60,12 +61,14 @@ class Progress:
         self.timed: list[tuple[float, int, Entry]] = []
         """(when to look at it, order, delegation of which something waits), as a heap."""
         self._order = itertools.count()
-        self._lines: tuple[_Lines, _Lines] = ({}, {})
-        """Delegations of which something waits for room: for what a node says, and for what one hears."""
+        self._speaking: dict[Account, _Line] = {}
+        """What waits for room for what the nodes of an owner say."""
+        self._listening: dict[Session, _Line] = {}
+        """What waits for room for what a node hears."""
         self.going: OrderedDict[_Place, None] = OrderedDict()
         """The lines for which there is room, which is next first."""
-        self.uncommitted: deque[tuple[int, Session, int]] = deque()
-        """(number in the journal, whose node said it, bytes) of what was passed on and need not be in the journal yet."""
+        self.uncommitted: deque[tuple[int, Account, int]] = deque()
+        """(number in the journal, owner of the node that said it, bytes) of what was passed on and need not be written yet."""
         self._was_behind = False
         """Whether something may wait because the journal was behind."""
         self.job: Job = Job(state.schedule, self._due)
@@ -107,20 +110,20 @@ class Progress:
 
     def _freed(self, session: Session) -> None:
         """Note that a receiving node has room again, or that it is not expected back any more."""
-        if session in self._lines[True]:
-            self._stand((session, True))
+        if session in self._listening:
+            self._stand(session)
 
     def _due(self) -> float:
         """Pass on a share of what has waited for its time, and of what has waited for room that there is now."""
-        uncommitted, state, lines = self.uncommitted, self._state, self._lines[False]
+        uncommitted, state, lines = self.uncommitted, self._state, self._speaking
         while uncommitted and uncommitted[0][0] < state.durable:
-            _, session, size = uncommitted.popleft()
-            session.progress_uncommitted -= size
-            if session in lines and session.progress_uncommitted < UNCOMMITTED:
-                self.going[session, False] = None
+            _, account, size = uncommitted.popleft()
+            account.progress -= size
+            if account in lines and account.progress < UNCOMMITTED:
+                self.going[account] = None
         if self._was_behind and not state.is_behind:
             self._was_behind = False
-            self.going.update(((session, False), None) for session in lines)
+            self.going.update(dict.fromkeys(lines))
         left = PASSED_ON_PER_STEP
         while self.timed and self.timed[0][0] <= state.now and left > 0:
             left -= 1
@@ -138,8 +141,7 @@ class Progress:
 
     def _go_on(self, place: _Place, most: int) -> int:
         """Look at the first in a line while there is room; returns at how many, or 1 if there was none."""
-        session, is_listener = place
-        line, done = self._lines[is_listener][session], 0
+        line, done = self._line(place), 0
         while line and done < most and self._has_room(place):
             entry = line.popitem(last=False)[0]
             assert entry.progress is not None
@@ -149,9 +151,17 @@ class Progress:
         if line:
             self._stand(place)
         else:
-            del self._lines[is_listener][session]
+            if isinstance(place, Account):
+                del self._speaking[place]
+            else:
+                del self._listening[place]
             self.going.pop(place, None)
         return done or 1
+
+    def _line(self, place: _Place) -> _Line:
+        if isinstance(place, Account):
+            return self._speaking.setdefault(place, OrderedDict())
+        return self._listening.setdefault(place, OrderedDict())
 
     def _look(self, entry: Entry) -> None:
         progress = entry.progress
@@ -166,25 +176,20 @@ class Progress:
             self._wait(entry, progress)
 
     def _has_room(self, place: _Place) -> bool:
-        session, is_listener = place
-        if is_listener:
-            return not session.is_expected and (
-                session.outbox_bytes + session.channel.retained_bytes < UNHEARD or bool(session.lost)
+        if isinstance(place, Session):
+            return not place.is_expected and (
+                place.outbox_bytes + place.channel.retained_bytes < UNHEARD or bool(place.lost)
             )
         if self._state.is_behind:
             self._was_behind = True
             return False
-        return session.progress_uncommitted < UNCOMMITTED
+        return place.progress < UNCOMMITTED
 
     def _may_pass(self, entry: Entry, progress: ProgressLimiter) -> bool:
         now = self._state.now
         progress.left = min(float(BURST), progress.left + (now - progress.at) * RATE)
         progress.at = now
-        return (
-            progress.left > 0
-            and self._has_room((progress.session, False))
-            and self._has_room((entry.asking_session, True))
-        )
+        return progress.left > 0 and self._has_room(progress.session.account) and self._has_room(entry.asking_session)
 
     def _pass(self, entry: Entry, progress: ProgressLimiter, envelope: bytes) -> None:
         state, session, size = self._state, progress.session, len(envelope)
@@ -194,11 +199,11 @@ class Progress:
             envelope = rehead(header, envelope, deadline=float(folded))
         progress.folded = 0
         progress.left -= 1 + (size >> _4_KIB)
-        self.uncommitted.append((state.tap.next + len(state.passing), session, size))
-        session.progress_uncommitted += size
+        self.uncommitted.append((state.tap.next + len(state.passing), session.account, size))
+        session.account.progress += size
         self.job.defer()
         self._delivery.forward(entry, envelope)
-        state.passing.append(envelope)
+        state.pass_on(session, envelope)
 
     def _hold(self, entry: Entry, progress: ProgressLimiter, envelope: bytes) -> None:
         """Let it wait in the place of what waits."""
@@ -236,10 +241,9 @@ class Progress:
             heappush(self.timed, (at, next(self._order), entry))
             self.job.wake(at)
             return
-        listener, speaker = (entry.asking_session, True), (progress.session, False)
-        place = listener if entry.asking_session.is_expected or self._has_room(speaker) else speaker
-        lines = self._lines[place[1]]
-        line = lines.setdefault(place[0], OrderedDict())
+        listener, speaker = entry.asking_session, progress.session.account
+        place: _Place = listener if listener.is_expected or self._has_room(speaker) else speaker
+        line = self._line(place)
         if not line:
             self._stand(place)
         line[entry] = None
@@ -250,10 +254,10 @@ class Progress:
         if self._has_room(place):
             self.going[place] = None
             self.job.wake()
-        elif not place[1]:
+        elif isinstance(place, Account):
             self.job.pause()
-        elif not place[0].is_expected:
-            self._state.session_table.backlog.awaited[place[0]] = UNHEARD
+        elif not place.is_expected:
+            self._state.session_table.backlog.awaited[place] = UNHEARD
 
 
 def _folded_before(header: Header) -> int:

@@ -81,9 +81,7 @@ class RejectionPolicy:
         is_kept = rejection.is_remembered and not is_anothers
         is_question = header.capability.startswith(BUS_PREFIX)
         if is_kept:
-            refused = envelope[: header.body] + _NO_BODY
-            state.passing.append(refused)
-            state.cause(session, refused)
+            state.pass_on(session, envelope[: header.body] + _NO_BODY)
         is_listed = rejection.is_remembered or rejection.reason is not None  # in the journal, or among the dead letters
         if rejection.reason is Reason.FORBIDDEN or not is_listed:
             state.session_table.refusals.note(session.node, error.code, error.message)

@@ -219,6 +219,7 @@ class Membership:
     def stood_still(self, now: float, seconds: float) -> None:
         """Note that this process did not run for so many seconds, until now: whoever is expected back has as much longer."""
         self._reconnection.stood_still(now, seconds)
+        self._unanswered.begin_anew()
 
     def may_speak_for(self, session: Session, agent: Registration) -> bool:
         """Whether an agent that is expected back is one of a node's that is."""

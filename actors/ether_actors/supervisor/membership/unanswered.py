@@ -22,20 +22,30 @@ class Unanswered:
         """{owner that did so when it was looked at last: since when}."""
 
     def look(self) -> None:
-        """Cut off nodes of those that have done so for as long as a node may be silent, until the rest is not too much."""
+        """Cut off nodes of those that have done so for as long as a node may be silent, until the rest is not too much.
+
+        While the journal cannot be written, nodes are not told what has ended, so the time counts from its end.
+        """
         state, ledger = self._state, self._state.ledger
+        if state.journal.trouble is not None:
+            self.begin_anew()
+            return
         self._since = {account: self._since.get(account, state.now) for account in ledger.much_held}
         for account, since in self._since.items():
             if state.now - since >= state.session_table.timing.silence:
                 self._cut_off(account)
 
+    def begin_anew(self) -> None:
+        """Count the time of each from now on, as after one in which nothing of what they answer was taken."""
+        self._since.clear()
+
     def _cut_off(self, account: Account) -> None:
-        left = account.held
         rows = [
             (sum(len(agent.ended_at_node) for agent in session.agents.values()), session)
             for session in self._state.session_table.sessions
             if session.account is account
         ]
+        left = sum(count for count, _ in rows) * ENTRY_OVERHEAD  # of those that are cut off, more may still be counted
         for count, session in sorted(rows, key=lambda row: row[0], reverse=True):
             if left <= self._state.ledger.most_held or not count:
                 return

@@ -11,7 +11,7 @@ from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ids_ahead import IdsAhead
 from ether_actors.supervisor.state.job_schedule import JobSchedule
 from ether_actors.supervisor.state.lease_table import LeaseTable
-from ether_actors.supervisor.state.ledger import Entry, Ledger
+from ether_actors.supervisor.state.ledger import Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest import Manifest
@@ -133,15 +133,14 @@ class BrokerState:
         return self.unwritten > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
 
     def must_wait(self, session: Session) -> bool:
-        """Whether what a node asks for is not ruled on before the journal has written some of what its owner has caused."""
+        """Whether what a node says is not ruled on before the journal has written some of what its owner has caused."""
         return session.account.unwritten > OWN_AHEAD and self.is_ahead
 
     def cause(self, session: Session, envelope: bytes) -> None:
-        """Count bytes for the journal for the owner of the node that caused them."""
-        if self.journal.identity:
-            account, size = session.account, len(envelope)
-            account.unwritten += size
-            self.caused[account] = self.caused.get(account, 0) + size
+        """Count bytes for the journal, which there is, for the owner of the node that caused them."""
+        account, size = session.account, len(envelope)
+        account.unwritten += size
+        self.caused[account] = self.caused.get(account, 0) + size
 
     @property
     def is_unread(self) -> bool:
@@ -171,13 +170,15 @@ class BrokerState:
         response = self._own(header.request_id, status, error, external_id=external_id(header, asked), **fields)
         envelope = mark(pack_response(response, capability=header.capability, target=header.source), flag)
         source = b"" if header.capability.startswith(BUS_PREFIX) else header.source
-        (payer or session).input.spend(ANSWER)
+        payer = payer or session
+        payer.input.spend(ANSWER)
         by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
-        self.end(session, header.request_id, by, source, envelope, is_volatile=is_volatile)
+        self.end(session, header.request_id, by, source, envelope, payer=payer, is_volatile=is_volatile)
         return envelope
 
     def end(
-        self, session: Session, request_id: bytes, by: bytes, source: bytes, envelope: bytes, *, is_volatile: bool
+        self, session: Session, request_id: bytes, by: bytes, source: bytes, envelope: bytes, *, payer: Session,
+        is_volatile: bool,
     ) -> None:  # fmt: skip
         """Give a delegator the outcome of a delegation that was accepted, or refused, and remember it.
 
@@ -187,6 +188,7 @@ class BrokerState:
             by: as of `Ending`.
             source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
             envelope: the outcome.
+            payer: the node whose doing the outcome is.
             is_volatile: whether it may leave before it is in the journal.
         """
         if session is self.bus.session:  # an event was handled: nobody waits to hear of it
@@ -198,13 +200,13 @@ class BrokerState:
             send = self.session_table.send_aside if is_volatile else self.session_table.send
             send(session, envelope)
         self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
-        self.passing.append(envelope)
-        self.cause(session, envelope)
+        self.pass_on(payer, envelope)
 
-    def pass_on(self, entry: Entry, envelope: bytes) -> None:
-        """Give observers and the journal a delegation that was accepted."""
+    def pass_on(self, payer: Session, envelope: bytes) -> None:
+        """Give observers and the journal what a node brought about."""
         self.passing.append(envelope)
-        self.cause(entry.asking_session, envelope)
+        if self.journal.identity:
+            self.cause(payer, envelope)
 
     def outcome(self, request_id: bytes) -> bytes | None:
         """The outcome of a delegation that has ended, however long ago; None when neither bus nor journal has it.
@@ -290,6 +292,7 @@ class BrokerState:
             return
         body = pack({"event": name, **fields})
         envelope = pack_envelope(Kind.EVENT, request_id=self.make_id(), source=SUPERVISOR.encode(), body=body)
-        self.passing.append(envelope)
-        if by is not None:
-            self.cause(by, envelope)
+        if by is None:
+            self.passing.append(envelope)
+        else:
+            self.pass_on(by, envelope)

@@ -8,7 +8,7 @@ __all__ = ["Account"]
 class Account:
     """The bytes that are kept for one owner: for all nodes of a key, or for one node where there are no keys."""
 
-    __slots__ = ("held", "into", "size", "unwritten")
+    __slots__ = ("held", "into", "progress", "size", "unwritten")
 
     def __init__(self) -> None:
         self.size: int = 0
@@ -17,6 +17,8 @@ class Account:
         """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
         self.unwritten: int = 0
         """Bytes that its nodes caused and the journal has not committed."""
+        self.progress: int = 0
+        """Bytes of progress that its nodes told and that need not be in the journal yet."""
         self.into: Account | None = None
         """The account of the same owner that counts this one's bytes too, since the owner is known."""
 

@@ -51,8 +51,6 @@ class Session:
     """The manifests that its agents have now, packed: {manifest: agents that have it}."""
     manifest_bytes: int = 0
     """Bytes of them, each counted once."""
-    progress_uncommitted: int = 0
-    """Bytes of progress that its agents told and that need not be in the journal yet."""
     progress_waiting: int = 0
     """Bytes of progress of its agents that waits to be passed on."""
     monitors: dict[bytes, Any] = field(default_factory=dict)

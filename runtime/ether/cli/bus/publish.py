@@ -11,7 +11,7 @@ from ether.cli.bus.params import read_value
 from ether.cli.common.bus_options import NamedBusOptions
 from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import code_of_status
-from ether.cli.common.options import TimeoutOption, with_options
+from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 
 __all__ = ["publish"]
@@ -25,7 +25,10 @@ def publish(
         str | None,
         typer.Argument(metavar="[JSON|TEXT|@FILE|-]", help="What the event says: JSON where it can be, and text else."),
     ] = None,
-    timeout: TimeoutOption = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="That each subscriber has to handle it.", show_default="60"),
+    ] = None,
     bus: NamedBusOptions,
     out: Output,
 ) -> None:
