@@ -17,10 +17,12 @@ from ether_broker.envelope.subscription import Subscription
 from ether_broker.errors import InvalidEnvelope, TooMuch
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.sessions.cost import possible
 from ether_broker.transport.sessions.turns import DEAR, InputQueue
 from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer
+from tests.actors.stored_journal import Disk, StoredJournal
 
 DATA = pack("data")
 
@@ -141,6 +143,23 @@ def test_a_publisher_may_have_as_much_of_the_broker_as_is_free() -> None:
         assert number in worker.work(), "a publisher's delegations have a part of their own"
 
 
+@pytest.mark.parametrize("has_journal", [False, True])
+def test_an_event_is_smaller_where_it_is_written(monkeypatch: pytest.MonkeyPatch, *, has_journal: bool) -> None:
+    monkeypatch.setattr(event_service, "_MOST_WRITTEN", 10_000)
+    bus = Bus()
+    if has_journal:
+        bus.state.journal = StoredJournal(Disk())
+    desk = bus.delegator("desk")
+    subscriber(bus, "n", "w1", "w2", "w3")
+
+    assert publish(bus, desk, "desk", pack("x" * 2_000))[0] is Status.COMPLETED
+    status, told = publish(bus, desk, "desk", pack("x" * 5_000))
+    assert (status is Status.REJECTED_OVERLOAD) is has_journal
+    if has_journal:
+        assert told["error"]["code"] == "event_too_large"
+        assert "3 subscribers, together more than 10,000 bytes" in told["error"]["message"]
+
+
 def test_what_has_ended_counts_for_the_node_that_does_not_answer_it() -> None:
     bus = Bus(Limits(total_bytes=80_000))
     desk = bus.delegator("desk")
@@ -203,6 +222,70 @@ def test_as_many_nodes_of_a_key_are_cut_off_as_leave_too_much_unanswered() -> No
 
     assert len([name for name in ("n1", "n2", "n3") if table.find(name) is not None]) == 1
     assert first.account.held <= bus.state.ledger.most_held
+
+
+def test_a_node_is_not_cut_off_for_what_it_was_not_told() -> None:
+    bus = Bus(Limits(total_bytes=80 * ENTRY_OVERHEAD))
+    journal = bus.state.journal = StoredJournal(Disk())
+    desk = bus.delegator("desk")
+    worker = subscriber(bus, "n", "w")
+    for _ in range(30):
+        assert publish(bus, desk, "desk", timeout=1.0)[0] is Status.COMPLETED
+    journal.fail()
+    bus.pass_time(1.5 + 2 * DEFAULT_TIMING.silence)
+    assert worker.took(Kind.CANCEL) == []
+    assert bus.state.session_table.find("n") is not None
+
+    journal.mend()
+    bus.step()
+    assert len(worker.took(Kind.CANCEL)) == 30
+    bus.pass_time(DEFAULT_TIMING.silence + 0.5)
+    assert bus.state.session_table.find("n") is None, "now it was"
+
+
+def test_a_node_is_not_cut_off_for_answers_that_a_broker_which_stood_still_has_not_read() -> None:
+    bus = Bus(Limits(total_bytes=4 << 20))
+    desk = bus.delegator("desk")
+    names = [f"w{number}" for number in range(18)]
+    worker = bus.node("n", *names)
+    for name in names:
+        for _ in range(128):
+            desk.delegate("desk", to=name, timeout=2.0)
+    bus.step()
+    work = worker.work()
+    bus.pass_time(2.4)
+    assert bus.state.ledger.much_held
+    for place, number in enumerate(work):
+        worker.respond(names[place // 128], number, Status.CANCELLED)
+    bus.now += 20.0
+    bus.step()
+
+    assert bus.state.session_table.find("n") is not None
+    assert not bus.state.ledger.much_held
+
+
+def test_what_a_node_left_that_is_cut_off_is_not_counted_for_the_others_of_its_key() -> None:
+    bus = Bus(Limits(total_bytes=1_600 * ENTRY_OVERHEAD))
+    journal = bus.state.journal = StoredJournal(Disk())
+    desk = bus.delegator("desk")
+    bad = subscriber(bus, "bad", *(f"w{number}" for number in range(300)), topic="a.b")
+    for number in range(300):
+        bad.register_manifest(Manifest(agent=f"v{number}", subscriptions=(Subscription(topic="c.d"),)))
+    bus.step()
+    subscriber(bus, "good", "g", topic="a.b")
+    table = bus.state.session_table
+    good, account = table.find("good"), bad.session.account
+    assert good is not None
+    good.account = account  # another node of its key
+    for topic in ("a.b", "c.d"):
+        assert publish(bus, desk, "desk", timeout=0.5, topic=topic)[0] is Status.COMPLETED
+        bus.pass_time(1.0)
+    assert account.held > bus.state.ledger.most_held
+    journal._holds = True  # so that what the first leaves is forgotten a share at a time
+    bus.pass_time(DEFAULT_TIMING.silence + 2.0)
+    assert account.held > bus.state.ledger.most_held
+    assert table.find("bad") is None
+    assert table.find("good") is good
 
 
 def test_a_node_that_answers_in_time_is_not_cut_off_for_what_others_cancel() -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
+from ether_broker.envelope.subscription import Subscription
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, request_id
@@ -107,10 +110,18 @@ class Flood:
         journal(bus).sync()
         bus.step()
         self.asked = [asking.delegate("asking", to="busy", timeout=900.0) for _ in range(100)]
+        self.peer.register_manifest(Manifest(agent="hears", subscriptions=(Subscription(topic="*"),)))
+        for number in range(100):
+            bus.step()
+            journal(bus).sync()
+            event = {"topic": f"t{number}", "data": pack(None), "timeout": 900.0}
+            asking.delegate("asking", "ether.publish", params=event)
         bus.step()
         journal(bus).sync()
         bus.step()
-        assert self.peer.work() == self.asked
+        came = self.peer.work()
+        self.events = came[len(self.asked) :]
+        assert (came[: len(self.asked)], len(self.events)) == (self.asked, 100)
 
     def delegate(self) -> None:
         self.peer.delegate("flood", to="a", params="x" * 20_000)
@@ -132,6 +143,10 @@ class Flood:
         if self.asked:
             self.peer.respond("busy", self.asked.pop(), data="x" * 20_000)
 
+    def answer_event(self) -> None:
+        if self.events:
+            self.peer.respond("hears", self.events.pop(), data="x" * 20_000)
+
     def tell_progress(self) -> None:
         self.peer.respond("busy", self.asked[0], Status.PROGRESS, summary="x" * 20_000)
 
@@ -143,7 +158,7 @@ class Flood:
     "say",
     [
         Flood.delegate, Flood.delegate_volatile, Flood.ask_nobody, Flood.answer_nothing, Flood.register, Flood.restart,
-        Flood.answer, Flood.tell_progress,
+        Flood.answer, Flood.answer_event, Flood.tell_progress,
     ],
 )  # fmt: skip
 def test_whatever_a_node_has_written_nobody_else_waits_for_it(bus: Bus, say: Callable[[Flood], None]) -> None:
