@@ -272,10 +272,11 @@ class Supervisor:
             if self._ticket > state.journal.committed or self._appended or schedule.added or schedule.paused:
                 added, schedule.added = schedule.added, []
                 size = _STEP + sum(map(len, passing))
-                state.unwritten += size
+                state.unwritten += size - sum(state.caused.values())
                 self._appended.append((self._ticket, state.tap.next, size, added, state.caused))
             else:
                 state.durable = state.tap.next
+                state.unwritten -= sum(state.caused.values())
                 _written(state.caused)
             state.caused = {}
             if self._observer_feed.watching:

@@ -102,7 +102,7 @@ class BrokerState:
         self.is_ending: bool = False
         """Whether the broker ends, and rules on all that has come."""
         self.unwritten: int = 0
-        """Bytes that the journal was given and has not committed, with what each step takes beside them."""
+        """Bytes that the journal has not committed: of this step what nodes caused, of those before all, with what each takes."""
         self.schedule: JobSchedule = JobSchedule(journal)
         """What the broker does of its own accord."""
         self.make_id = make_id
@@ -140,6 +140,7 @@ class BrokerState:
         """Count bytes for the journal, which there is, for the owner of the node that caused them."""
         account, size = session.account, len(envelope)
         account.unwritten += size
+        self.unwritten += size
         self.caused[account] = self.caused.get(account, 0) + size
 
     @property
