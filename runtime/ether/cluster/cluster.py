@@ -279,7 +279,7 @@ class Cluster:
         }
         self._admit([*running.values(), *wanted.values()])
         self.spec, self._hosted = spec, running
-        reload = Reload(process_supervisor, running, wanted, anew, self._node_process, self._current)
+        reload = Reload(process_supervisor, running, wanted, anew, self._node_process, self._current, self._note)
         report = reload.run()
         try:
             self._admit(list(running.values()))

@@ -165,7 +165,7 @@ class HostedAgents:
         present, late = self._let_go(self._scaling, patience)
         here = [name for name in self._specs if name in present]
         overran = [name for name, was_late in supervision.take_down(here, self._drain, "its node restarts") if was_late]
-        supervision.is_process_ending = True  # nothing is said to the broker: another process takes the node's name too
+        supervision.is_process_ending = True
         return {"overran": [*late, *overran]}
 
     def _become(self, wanted: Sequence[NamedAgents], going: set[str], patience: float) -> dict[str, Any]:

@@ -113,10 +113,12 @@ def _serve(
 
         def give_up(tree: str, reason: str) -> None:
             if tree in supervision.ends_process:
+                escalated.append(tree)
                 stopping.post(f"{tree} gave up: {reason}")
             else:
                 on_event(f"{tree} gave up, and is gone from the bus: {reason}")
 
+        escalated: list[str] = []
         bus = join(connect)
         supervision = bus.node.supervision
         supervision.on_escalation = give_up
@@ -132,7 +134,7 @@ def _serve(
         on_ready(names)
         on_event(f"{bus.name} ends ({stopping.wait()}); running work has {drain:g} s")
         bus.close()
-    return ESCALATED if supervision.is_process_ending else 0
+    return ESCALATED if escalated else 0
 
 
 def join(connect: Callable[[], Runtime]) -> Runtime:

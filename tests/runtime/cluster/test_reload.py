@@ -725,7 +725,9 @@ def test_a_node_whose_process_must_be_another_is_restarted_alone_and_keeps_what_
         first, then = works.result(10).unwrap().data, waits.result(10).unwrap().data
         after = it.pids()
         restarts = {entry.name: entry.restarts for entry in it.cluster.statistics()}
+        told = [event.partition(" (pid")[0] for event in it.events if event.startswith("n1 ")]
 
+    assert told == ["n1 is up", f"n1 restarts ({field})", "n1 has ended (exit code 0)", "n1 is up"]
     assert (first["pid"], first["total"], first["attempt"]) == (before["n1"], 2, 1)
     assert (then["pid"], then["total"], then["attempt"]) == (after["n1"], 3, 1)
     assert after["n1"] != before["n1"]

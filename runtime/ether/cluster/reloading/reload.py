@@ -44,11 +44,13 @@ class Reload:
         anew: {node that runs, and whose process is to be another: the fields of it that have changed}.
         process: describes the process of a node.
         names_of: the agents of a node under the names that they have.
+        on_event: told in words which node restarts, and why.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, processes: ProcessSupervisor, hosted: dict[str, HostedNode], wanted: Mapping[str, HostedNode],
         anew: Mapping[str, Sequence[str]], process: Callable[[str], ProcessSpec], names_of: Callable[[str], HostedNode],
+        on_event: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._processes = processes
         self._hosted = hosted
@@ -57,6 +59,7 @@ class Reload:
         self._anew = anew
         self._process = process
         self._current = names_of
+        self._on_event = on_event
         where = {name: node for node, one in hosted.items() for name in agents_by_name(one)}
         self._moved = {
             node: [name for name in agents_by_name(one) if where.get(name, node) != node]
@@ -238,6 +241,7 @@ class Reload:
     def _restart(self, node: str) -> None:
         def restart(node: str) -> None:
             before, hangs = self._hosted[node], False
+            self._on_event(f"{node} restarts ({', '.join(self._anew[node])})")
             try:
                 self._note(node, self._ask(node, {"rest": True}))
             except ProcessFailed:  # it is lost: its agents are down, and come back in the next process

@@ -56,7 +56,7 @@ class AgentSupervision:
         self.ends_process: set[str] = set()
         """Trees that end this process when they give up; it is started again, so that its agents are down, and not gone."""
         self.is_process_ending: bool = False
-        """Whether one of them gave up."""
+        """Whether one of them gave up, or another process takes the node's name: the broker is told nothing."""
         self.trees: dict[str, SupervisorSpec] = {}
         """{agent: what its tree is like}, of the agents that were started alone and are not restarted by the defaults."""
         self.given_up: set[str] = set()
