@@ -13,7 +13,7 @@ from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_s
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reloading.hosted_node import without
 from ether.cluster.reloading.spec_changes import must_be_another
-from ether.cluster.start_check import why_not_made
+from ether.cluster.start_check import check, why_not_made
 from ether.node.agents.agent_host import NotStarted
 from ether_actors.execution.cell import CellState
 from ether_broker.errors import EtherError
@@ -126,9 +126,9 @@ class HostedAgents:
         """Do what the cluster asks for.
 
         Args:
-            request: `agents`, those that are to be here; `going`, the names of those that go later and to no other node, and
-                now if they have never been up; and `coming`, those that come later; or `rest`: all are stopped for another
-                process that takes their names; or `check`: it is only looked whether these could be made.
+            request: `agents`, those that are to be here, and `going`, the names of those that go later and to no other node,
+                and now if they have never been up; or `rest`: all are stopped for another process that takes their names;
+                or `check`: it is only looked whether these can be made here.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
@@ -139,26 +139,11 @@ class HostedAgents:
             `never_up`, those of `failed` that have not been up yet, and those that are gone and never were.
         """
         if "check" in request:
-            return {"failed": self._check(request["check"], request["patience"])}
+            return {"failed": check(request["check"], request["patience"])}
         if "rest" in request:
             return self._rest(request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
-        answer = self._become(wanted, set(request["going"]), request["patience"])
-        answer["failed"].update(self._check(request["coming"], request["patience"]))
-        return answer
-
-    def _check(self, carried: Iterable[Mapping[str, Any]], patience: float) -> dict[str, str]:
-        """Why some agents cannot be made: {name: why}; of those that are here as they are it is known that they can."""
-        failed: dict[str, str] = {}
-        end = time.monotonic() + patience
-        for one in carried:
-            kind = NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"]))
-            known = [self._specs[name] for name in kind.names if name in self._specs]
-            if len(known) == len(kind.names) and not any(must_be_another(old, kind.agent) for old in known):
-                continue
-            if (why := why_not_made(kind.agent, end - time.monotonic())) is not None:
-                failed.update(dict.fromkeys(kind.told, why))
-        return failed
+        return self._become(wanted, set(request["going"]), request["patience"])
 
     def _rest(self, patience: float) -> dict[str, object]:
         supervision = self._bus.node.supervision

@@ -1,19 +1,40 @@
-"""A check of what makes an agent: whether its class is there and takes its arguments, before another is stopped for it."""
+"""A check of what makes an agent: whether its class is there and takes its arguments, before another is stopped for it.
+
+It says so of the process that it runs in: one that imported the module earlier has the code of then.
+"""
 
 from __future__ import annotations
 
 import inspect
 import threading
+import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ether.cluster.cluster_spec import AgentSpec
+from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.node.agents.scalable import check_scalable
 from ether_actors.agent.agent import Agent
 from ether_actors.restarts.runner import resolve
 from ether_broker.errors import InvalidSpec, UsageError
 from ether_broker.name_hint import nearest
 
-__all__ = ["why_not_made"]
+__all__ = ["check", "why_not_made"]
+
+
+def check(carried: Iterable[Mapping[str, Any]], patience: float) -> dict[str, str]:
+    """Why some agents cannot be made in this process: {name by which a report tells of one: why}.
+
+    Args:
+        carried: the agents, as a request carries them.
+        patience: seconds that their modules have to be imported.
+    """
+    end = time.monotonic() + patience
+    failed: dict[str, str] = {}
+    for one in carried:
+        kind = NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"]))
+        if (why := why_not_made(kind.agent, end - time.monotonic())) is not None:
+            failed.update(dict.fromkeys(kind.told, why))
+    return failed
 
 
 def why_not_made(agent: AgentSpec, patience: float) -> str | None:

@@ -1281,6 +1281,105 @@ def test_a_class_that_was_written_after_its_module_was_imported_is_told_as_such(
         assert "this process imported late_module before that: start it in a new process" in report.failed["n1/late"]
 
 
+TILL = """
+from pydantic import BaseModel
+
+from ether import Agent, capability
+
+
+class Sum(BaseModel):
+    total: int = 0
+
+
+class Till(Agent):
+    state: Sum
+
+    @capability("till.add", idempotent=True)
+    def add(self) -> list:
+        self.state.total += 1
+        return [getattr(self, "word", "old"), self.state.total]
+"""
+NEW_CODE = (
+    TILL
+    + """
+    def __init__(self, word: str = "") -> None:
+        self.word = word
+
+
+class LoudTill(Till):
+    def __init__(self) -> None:
+        self.word = "loud"
+"""
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the module `shop`, with an agent of which the next reload may have new code."""
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "shop.py"
+    file.write_text(TILL)
+    return file
+
+
+def add(it: World) -> list[Any]:
+    data: list[Any] = it.bus.delegate("till.add", to="till", timeout=20).result().unwrap().data
+    return data
+
+
+def free_metrics() -> MetricsSpec:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return MetricsSpec(port=free.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        AgentSpec("shop:LoudTill", "till"),
+        AgentSpec("shop:Till", "till", kwargs={"word": "loud"}),
+    ],
+    ids=["class", "keyword"],
+)
+@pytest.mark.parametrize("how", ["new node", "new node with its metrics address", "same node anew"])
+def test_new_code_is_there_with_the_first_reload_that_gives_it_a_new_process(
+    tmp_path: Path, shop: Path, how: str, to: AgentSpec
+):
+    fields: dict[str, Any] = {"metrics": free_metrics()} if "metrics" in how else {}
+    with world(tmp_path, node("work", AgentSpec("shop:Till", "till"), AgentSpec(PLAIN), **fields)) as it:
+        assert add(it) == ["old", 1]
+        shop.write_text(NEW_CODE)
+        if how == "same node anew":
+            report = it.reload(node("work", to, AgentSpec(PLAIN), threads=3))
+        else:
+            report = it.reload(node("work2", to, AgentSpec(PLAIN), **fields))
+        assert report.failed == {}
+        assert add(it) == ["loud", 2]
+        assert list(it.pids()) == ["broker", "work" if how == "same node anew" else "work2"]
+
+
+@pytest.mark.parametrize("how", ["new node", "new node with its metrics address", "same node anew"])
+def test_new_code_that_cannot_be_made_or_takes_its_process_down_stops_nothing(tmp_path: Path, shop: Path, how: str):
+    fields: dict[str, Any] = {"metrics": free_metrics()} if "metrics" in how else {}
+    with world(tmp_path, node("work", AgentSpec("shop:Till", "till"), **fields)) as it:
+        before, works = it.pids(), add(it)
+        reports = []
+        for code in (NEW_CODE.replace("word: str", "wrod: str"), "import os\n\nos._exit(3)\n"):
+            shop.write_text(code)
+            to = AgentSpec("shop:Till", "till", kwargs={"word": "loud"})
+            if how == "same node anew":
+                reports.append(it.reload(node("work", to, threads=3)))
+            else:
+                reports.append(it.reload(node(f"work{len(reports) + 2}", to, **fields)))
+            assert it.pids()["work"] == before["work"]
+        assert (works, add(it)) == (["old", 1], ["old", 2])
+        assert not any("start check" in name for name in it.pids())
+
+    refused, died = (" ".join(report.failed.values()) for report in reports)
+    assert "unexpected keyword argument 'word'. Did you mean 'wrod'?" in refused
+    assert "exit code 3" in died
+    assert all(not report.stopped and not report.restarted for report in reports)
+
+
 def test_a_second_reload_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     under_way: list[int] = []
     reload, count = Cluster._reload, [0]

@@ -1,9 +1,11 @@
 """A reload: the steps that turn a running cluster into what its changed specification says.
 
-    1. new nodes, and new and changed agents of nodes that go on, all side by side
-    2. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
-    3. nodes whose process is to be another, one after the other; then new ones that take over a metrics address
-    4. agents that have moved to another node, as their names are free now
+    1. nodes that cannot come before others have stopped: whether their agents can be made, says another new process
+    2. new nodes, and new and changed agents of nodes that go on, all side by side; whether agents can be made that are to
+       move there later, says each node's process
+    3. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
+    4. nodes whose process is to be another, one after the other; then new ones that take over a metrics address
+    5. agents that have moved to another node, as their names are free now
 
 New ones come first, so that what waits for those that go finds them. At each step, each node's process is told all agents that
 it is to have, and compares them with those that it has; its answer is what counts. A process that has not answered is started
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 from ether.cluster.agent_starts import and_so
@@ -28,8 +31,6 @@ from ether_broker.errors import Closed, EtherError, WaitTimeout
 
 __all__ = ["Reload"]
 
-_LOOK: Final = 1.0
-"""Seconds that a look at classes that are to be started may take; what takes longer is started without."""
 _GRACE: Final = 10.0
 """Seconds that a node's process has to answer, beyond what its agents may take."""
 
@@ -89,10 +90,12 @@ class Reload:
         given_up = {self._address(before[node]) for node in (*go, *self._anew)} - {None}
         late = [node for node in come if self._address(wanted[node]) in given_up]
         first = [node for node in come if node not in late]
-        self._side_by_side([(self._look, node) for node in (*self._anew, *first)])
+        self._side_by_side([(self._look, node) for node in (*self._anew, *late)])
+        self._unfit = {node for node in self._anew if node in self._failed}
+        self._failed.update({node: and_so(self._failed[node], "It was not restarted.") for node in self._unfit})
         for node in first:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
-        self._side_by_side([*((self._wait_up, node) for node in first), *((self._bring, node) for node in stay)])
+        self._side_by_side([*((self._come_up, node) for node in first), *((self._bring, node) for node in stay)])
         self._hold()
         self._side_by_side([(self._clear, node) for node in before])
         self._side_by_side([(self._end, node) for node in go if not self._is_held])
@@ -100,7 +103,8 @@ class Reload:
             if node not in self._unfit:
                 self._restart(node)
         if self._is_held:
-            self._failed.update(dict.fromkeys(late, "It waits for the metrics address of a node that stays."))
+            waits = dict.fromkeys(late, "It waits for the metrics address of a node that stays.")
+            self._failed = waits | self._failed
             late = []
         for node in late:
             self._add(node, wanted[node])
@@ -188,26 +192,36 @@ class Reload:
         return without(self._wanted[node].agents, self._moved[node])
 
     def _look(self, node: str) -> None:
-        """Ask whether what a node is to have could be made, where it is now, before anything is stopped for it."""
+        """Ask a new process whether what a node is to have can be made; its own comes only when others have stopped for it."""
+        before = agents_by_name(self._before.get(node))
+        other = [
+            kind for kind in self._wanted[node].agents
+            if any(name not in before or must_be_another(before[name], kind.agent) for name in kind.names)
+        ]  # fmt: skip
+        if not other:
+            return
+        own = self._process(node)
+        request = {"check": _carried(other), "patience": own.start_timeout / 2}
+        process = replace(
+            own, name=f"start check of {node}", module="ether.cluster.check_main", request=lambda: request, drain=0.0
+        )  # fmt: skip
+        self._processes.add(process)
+        try:
+            failed = self._processes.wait_up(process.name)["failed"]
+        finally:
+            self._processes.remove(process.name)
+        for name, why in failed.items():
+            if node in self._anew:
+                self._failed.setdefault(node, f"{name}: {why}")
+            else:
+                self._failed[f"{node}/{name}"] = why
+
+    def _check(self, node: str) -> None:
+        """Ask whether the agents that are to move to a node can be made there, before they are stopped where they are."""
         wanted = self._wanted[node]
-        sources = [node] if node in self._before else [one for one in self._before if one not in self._failed]
-        for source in sources:
-            here = agents_by_name(self._before[source]).keys()
-            kinds = wanted.agents if source == node else without(wanted.agents, agents_by_name(wanted).keys() - here)
-            told = [{"agent": kind.agent.as_dict(), "names": kind.names} for kind in kinds if kind.names]
-            if not told:
-                continue
-            patience = min(_LOOK, self._process(source).start_timeout)
-            try:
-                said = self._processes.ask(source, {"check": told, "patience": patience}, patience + _LOOK)
-            except (ProcessFailed, WaitTimeout):  # nobody knows, then
-                continue
-            for name, why in said["failed"].items():
-                if source == node:
-                    self._unfit.add(node)
-                    self._failed.setdefault(node, and_so(f"{name}: {why}", "It was not restarted."))
-                else:
-                    self._failed.setdefault(f"{node}/{name}", why)
+        if self._moved[node]:
+            moved = without(wanted.agents, agents_by_name(wanted).keys() - self._moved[node])
+            self._note(node, self._ask(node, {"check": _carried(moved)}))
 
     def _add(self, node: str, state: HostedNode) -> None:
         self._hosted[node] = state
@@ -221,11 +235,14 @@ class Reload:
             raise
         self._note(node, facts)
 
+    def _come_up(self, node: str) -> None:
+        self._wait_up(node)
+        self._check(node)
+
     def _bring(self, node: str) -> None:
         """Start what is new, and what has changed anew; who is to go stays."""
-        wanted = self._wanted[node]
-        moved = without(wanted.agents, agents_by_name(wanted).keys() - self._moved[node])
-        self._tell(node, [*self._first(node), *self._left(self._before[node], wanted)], moved)
+        self._tell(node, [*self._first(node), *self._left(self._before[node], self._wanted[node])])
+        self._check(node)
 
     def _clear(self, node: str) -> None:
         """Stop what is to go."""
@@ -263,24 +280,17 @@ class Reload:
         if node not in self._failed:
             self._tell(node, self._wanted[node].agents)
 
-    def _tell(self, node: str, agents: Sequence[NamedAgents], coming: Sequence[NamedAgents] = ()) -> None:
+    def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
         """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
-
-        Of those that are `coming` later it says whether they can be made.
 
         Until then it is started with those that it had, if it ends.
         """
         is_old = node in self._anew or node not in self._wanted
         spec = self._hosted[node].spec if is_old else self._wanted[node].spec
-        told = [kind for kind in agents if kind.names]
-        later = [kind for kind in coming if kind.names]
-        request: dict[str, Any] = {
-            key: [{"agent": agent.as_dict(), "names": names} for agent, names in kinds]
-            for key, kinds in (("agents", told), ("coming", later))
-        }  # fmt: skip
         going = self._going(node) if node in self._before else []
         elsewhere = {name for other in self._wanted if other != node for name in agents_by_name(self._wanted[other])}
-        request["going"] = [name for name in going if name not in elsewhere]  # who moves has no place yet but this
+        gone = [name for name in going if name not in elsewhere]  # who moves has no place yet but this
+        request = {"agents": _carried(agents), "going": gone}
         try:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more
@@ -346,6 +356,11 @@ class Reload:
             tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),
             dict(failed),
         )  # fmt: skip
+
+
+def _carried(kinds: Iterable[NamedAgents]) -> list[dict[str, Any]]:
+    """Agents as a request carries them."""
+    return [{"agent": agent.as_dict(), "names": names} for agent, names in kinds if names]
 
 
 def _told(hosted: HostedNode | None) -> dict[str, AgentSpec]:
