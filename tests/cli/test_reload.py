@@ -97,7 +97,7 @@ def test_a_changed_file_is_taken_and_what_became_of_each_is_printed(alone: Comma
     assert again.json == {
         "started": [], "restarted": {}, "stopped": [], "rescaled": [],
         "unchanged": ["n1", "n3", "n1/n1-ada", "n3/n3-ada"], "overran": [],
-        "failed": {},
+        "outdated": {}, "failed": {},
     }  # fmt: skip
 
 
@@ -216,6 +216,21 @@ def test_a_cluster_that_is_not_there_is_told(alone: Command) -> None:
     assert "No `ether up` of yours runs a cluster named 'nobody'" in done.err
 
 
+def test_the_cluster_that_ether_connect_names_is_asked_unless_another_is_named(
+    alone: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    with ReloadRequests("mine", lambda _file: ReloadReport(unchanged=("n1",)), lambda _event: None) as requests:
+        requests.serve()
+        for url in ("ipc://mine", f"ipc://{folder}/ether/mine.sock"):
+            assert alone("reload", ETHER_CONNECT=url).out == "unchanged n1\n"
+        named = alone("reload", "--name", "other", ETHER_CONNECT="ipc://mine")
+        elsewhere = alone("reload", ETHER_CONNECT="tcp://127.0.0.1:7421")
+
+    assert "runs a cluster named 'other'" in named.err
+    assert "runs a cluster named 'default'" in elsewhere.err
+
+
 def test_a_bad_file_is_told_before_anybody_is_asked(alone: Command, tmp_path: Path) -> None:
     file = tmp_path / "bus.yaml"
     file.write_text("nodes: [", encoding="utf-8")
@@ -242,7 +257,7 @@ def test_requests_are_answered_one_after_the_other_and_those_by_signal_together(
         go.wait(10)
         if file == "bad":
             raise InvalidSpec("bad.yaml:1:1: it is bad")
-        return ReloadReport(restarted={"n1": "threads"}, unchanged=("n2",))
+        return ReloadReport(restarted={"n1": "threads"}, unchanged=("n2",), outdated={"n2": ["a.py"]})
 
     with ReloadRequests(name, reload, events.append) as requests:
         for _ in range(100_000):  # more than a pipe holds
@@ -250,7 +265,8 @@ def test_requests_are_answered_one_after_the_other_and_those_by_signal_together(
         requests.serve()
         wait_until(lambda: asked == [None], what="the first is done")
         go.set()
-        assert request_reload(name, "a") == ReloadReport(restarted={"n1": "threads"}, unchanged=("n2",))
+        report = ReloadReport(restarted={"n1": "threads"}, unchanged=("n2",), outdated={"n2": ["a.py"]})
+        assert request_reload(name, "a") == report
         with pytest.raises(InvalidSpec, match=r"^bad\.yaml:1:1: it is bad$"):
             request_reload(name, "bad")
     with pytest.raises(BrokerUnavailable, match="runs a cluster named"):

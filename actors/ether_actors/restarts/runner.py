@@ -42,6 +42,7 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
+from ether_actors.restarts.source_files import note_source
 from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_actors.threads.latch import Waitable
@@ -128,6 +129,7 @@ def load_class(start: str, fits: Callable[[Any], bool], kind: str) -> type[Any]:
         what = "" if isinstance(found, type) else f" (it is a {type(found).__name__})"
         msg = f"{start} is not an {kind}{what}: derive it from ether.{kind}."
         raise InvalidSpec(msg)
+    note_source(start, found)
     return found
 
 

@@ -16,6 +16,7 @@ from ether.cluster.reloading.spec_changes import must_be_another
 from ether.cluster.start_check import check, why_not_made
 from ether.node.agents.agent_host import NotStarted
 from ether_actors.execution.cell import CellState
+from ether_actors.restarts.source_files import changed_sources
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class HostedAgents:
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
             `again`, those that had given up, or had not been up when the last answer was given, and are up;
-            `never_up`, those of `failed` that have not been up yet, and those that are gone and never were.
+            `never_up`, those of `failed` that have not been up yet, and those that are gone and never were;
+            `outdated`, files of their classes that have changed since this process imported them.
         """
         if "check" in request:
             return {"failed": check(request["check"], request["patience"])}
@@ -209,6 +211,7 @@ class HostedAgents:
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(came & self._up - failed.keys()),
             "never_up": sorted((self._never_up.keys() - self._starting) | (did_not_start - specs.keys())),
+            "outdated": changed_sources(kind.agent.start for kind in self._kinds),
         }  # fmt: skip
 
     @property

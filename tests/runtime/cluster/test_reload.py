@@ -1380,6 +1380,27 @@ def test_new_code_that_cannot_be_made_or_takes_its_process_down_stops_nothing(tm
     assert all(not report.stopped and not report.restarted for report in reports)
 
 
+def test_a_node_that_goes_on_with_code_that_has_changed_is_told_as_outdated(tmp_path: Path, shop: Path):
+    till = AgentSpec("shop:Till", "till")
+    with world(tmp_path, node("work", till), node("other", AgentSpec(PLAIN))) as it:
+        untouched = it.reload(node("work", till), node("other", AgentSpec(PLAIN)))
+        shop.write_text(NEW_CODE)
+        same = it.reload(node("work", till), node("other", AgentSpec(PLAIN)))
+        restarted = it.reload(node("work", replace(till, backoff=Backoff(2.0))), node("other", AgentSpec(PLAIN)))
+        gone = it.reload(node("work"), node("other", AgentSpec(PLAIN), till))
+        again = it.reload(node("work"), node("other", AgentSpec(PLAIN), till))
+
+    names = ("work", "other", "work/till", "other/plain")
+    assert untouched == ReloadReport(unchanged=names)
+    assert same == ReloadReport(unchanged=names, outdated={"work": [str(shop)]})
+    assert (restarted.restarted, restarted.outdated) == ({"work/till": "backoff"}, {"work": [str(shop)]})
+    assert (gone.failed, gone.outdated, again.outdated) == ({}, {}, {})
+    assert (
+        f"outdated  work: {shop} has changed since work imported it: give the node another name for new code"
+        in same.lines()
+    )
+
+
 def test_a_second_reload_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     under_way: list[int] = []
     reload, count = Cluster._reload, [0]

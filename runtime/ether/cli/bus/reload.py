@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether_broker.discovery.listening import others
 from ether_broker.errors import BrokerUnavailable
-from ether_broker.transport.endpoint import default_endpoint
+from ether_broker.transport.endpoint import default_endpoint, own_endpoint
 
 __all__ = ["reload"]
 
@@ -32,7 +33,7 @@ def reload(
             metavar="CLUSTER",
             envvar="ETHER_CLUSTER__NAME",
             help="Of the cluster.",
-            show_default="the file's, or default",
+            show_default="the file's, that of ETHER_CONNECT=ipc://NAME, or default",
         ),
     ] = None,
     out: Output,
@@ -47,7 +48,7 @@ def reload(
 
     if file is not None:
         name = load(file, {"cluster.name": name}).name
-    name = name or "default"
+    name = name or _named_by(os.environ.get("ETHER_CONNECT", "")) or "default"
     try:
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:
@@ -57,3 +58,9 @@ def reload(
     out.value(report.as_dict(), "\n".join(report.lines()))
     if not report.is_complete:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _named_by(url: str) -> str | None:
+    """The name of this user's cluster whose own address it is; None for any other."""
+    name = Path(own_endpoint(url)).stem
+    return name if own_endpoint(url) == default_endpoint(name) else None

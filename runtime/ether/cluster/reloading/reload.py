@@ -75,6 +75,8 @@ class Reload:
         """{agent that has not been up yet, or went so: why}."""
         self._unfit: set[str] = set()
         """Nodes that are not restarted, as an agent that they are to have could not be made."""
+        self._outdated: dict[str, Sequence[str]] = {}
+        """{node: files that it imported before they were as they are}."""
         self._failed: dict[str, str] = {}
 
     def run(self) -> ReloadReport:
@@ -297,6 +299,7 @@ class Reload:
             answer = self._ask(node, request)
         named = zip(map(AgentSpec.of_dict, answer["specs"]), answer["agents"], strict=True)
         self._hosted[node] = HostedNode.of(spec, [NamedAgents(agent, tuple(names)) for agent, names in named])
+        self._outdated[node] = answer["outdated"]
         self._note(node, answer)
 
     def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,7 +357,7 @@ class Reload:
             stopped += [full for full in gone if full not in failed and full not in self._never_up]
         return ReloadReport(
             tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),
-            dict(failed),
+            {node: files for node in stay if (files := self._outdated.get(node))}, dict(failed),
         )  # fmt: skip
 
 

@@ -34,6 +34,9 @@ class ReloadReport:
     """Noticed nothing, those among them that had left the bus by themselves; of a node, its process."""
     overran: tuple[str, ...] = ()
     """Agents that had not ended what they worked at when `drain` was over: the bus has ruled on it."""
+    outdated: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of a node that goes on, the files of its agents' classes that have changed since its process imported them: it has the
+    code of then, also in agents that were restarted."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """What did not start, or had not started or answered in time, and why."""
 
@@ -50,6 +53,11 @@ class ReloadReport:
             "overran": self.overran, "unchanged": self.unchanged,
         }  # fmt: skip
         lines = [f"{word:<10}{', '.join(names)}" for word, names in told.items() if names]
+        lines += [
+            f"{'outdated':<10}{node}: {file} has changed since {node} imported it: give the node another name for new code"
+            for node, files in self.outdated.items()
+            for file in files
+        ]
         return [*lines, *(f"{'failed':<10}{name}: {why}" for name, why in self.failed.items())]
 
     def as_dict(self) -> dict[str, Any]:
