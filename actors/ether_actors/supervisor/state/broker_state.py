@@ -102,7 +102,7 @@ class BrokerState:
         self.is_ending: bool = False
         """Whether the broker ends, and rules on all that has come."""
         self.unwritten: int = 0
-        """Bytes that the journal has not committed: of this step what nodes caused, of each before it all, and what it takes."""
+        """Bytes that the journal has not committed: of this step what nodes caused, of those before all of it."""
         self.schedule: JobSchedule = JobSchedule(journal)
         """What the broker does of its own accord."""
         self.make_id = make_id
