@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import selectors
+import threading
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any
 
+from ether.testing.fiber import Abandoned
 from ether_actors.threads.event_loop import EventLoop
 from ether_broker.clock import Clock
 
@@ -37,10 +40,11 @@ class _Selector(selectors.SelectSelector):
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop with another clock, and with its executor's calls run at once."""
+    """asyncio's own loop with another clock, whose executor is the fibers of the bus."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, run_aside: Callable[[Callable[[], None]], None]) -> None:
         self._clock = clock
+        self._run_aside = run_aside
         self.waits = _Selector()
         self.waits.loop = self
         super().__init__(self.waits)
@@ -55,23 +59,45 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         func: Callable[..., Any],
         *args: Any,
     ) -> asyncio.Future[Any]:
-        """Run a function at once: `asyncio.to_thread` in a handler would come back at a time of its own."""
+        """Run a function at once, as far as it can go before the bus moves: a thread would take a time of its own.
+
+        It runs in a fiber, so that it is in no event loop there, as in a thread, and may wait for the bus.
+        """
         future = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001  whatever it is, the awaiting handler gets it
-            future.set_exception(error)
+
+        def settle(how: Callable[[Any], None], what: object) -> None:
+            if not future.done():  # or the handler was cancelled meanwhile
+                how(what)
+
+        def work() -> None:
+            how: Callable[[Any], None] = future.set_result
+            try:
+                what = func(*args)
+            except Abandoned:
+                return
+            except BaseException as error:  # noqa: BLE001  whatever it is, the awaiting handler gets it
+                how, what = future.set_exception, error
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self.call_soon_threadsafe(settle, how, what)
+
+        self._run_aside(work)
         return future
 
 
 class InlineLoop(EventLoop):
-    """An event loop that runs in the thread that calls `run`; asyncio's loop is made when first needed."""
+    """An event loop that runs in the thread that calls `run`; asyncio's loop is made when first needed.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        clock: what its timers go by.
+        run_aside: runs a call in a fiber, until it ends or parks.
+    """
+
+    def __init__(self, clock: Clock, run_aside: Callable[[Callable[[], None]], None]) -> None:
         super().__init__()
         self._clock = clock
+        self._run_aside = run_aside
         self._virtual: _VirtualLoop | None = None
-        self._is_running = False
+        self._runs_in: int | None = None
         self._stood_still = 0.0
 
     def call(self, call: Callable[[], None]) -> bool:
@@ -89,7 +115,7 @@ class InlineLoop(EventLoop):
     @property
     def is_current(self) -> bool:
         """Whether the caller is in the loop, which must not be blocked."""
-        return self._is_running
+        return self._runs_in == threading.get_ident()
 
     def run(self) -> bool:
         """Run until nothing can go on before the clock moves; whether there was anything to do."""
@@ -122,17 +148,17 @@ class InlineLoop(EventLoop):
             self._virtual = None
 
     def _make(self) -> _VirtualLoop:
-        self._virtual = _VirtualLoop(self._clock)
+        self._virtual = _VirtualLoop(self._clock, self._run_aside)
         return self._virtual
 
     def _turn(self, virtual: _VirtualLoop, call: Callable[[], object]) -> None:
         outer = events._get_running_loop()  # noqa: SLF001  the test may itself be a coroutine
         events._set_running_loop(None)  # noqa: SLF001
-        self._is_running = True
+        self._runs_in = threading.get_ident()
         try:
             virtual.call_soon(call)
             virtual.run_forever()
         finally:
-            self._is_running = False
+            self._runs_in = None
             self._stood_still = self._clock.monotonic()
             events._set_running_loop(outer)  # noqa: SLF001

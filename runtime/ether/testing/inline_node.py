@@ -45,6 +45,9 @@ class _World(Protocol):
     def wait(self, is_ready: Callable[[], bool], timeout: float | None) -> bool:
         """Move until something is ready."""
 
+    def run_aside(self, owner: InlineNode, call: Callable[[], None]) -> None:
+        """Run a call of a node on a stack of its own, until it ends or waits."""
+
 
 class _InlinePool(Pool):
     """A pool that keeps the turns of plain handlers until the world runs them."""
@@ -144,10 +147,11 @@ class InlineResources(Resources):
     pool: _InlinePool
     loop: InlineLoop
 
-    def __init__(self, world: _World) -> None:
+    def __init__(self, world: _World, run_aside: Callable[[Callable[[], None]], None]) -> None:
         clock = world.clock
         chance = Random(0)  # noqa: S311  the same jitter each time
-        super().__init__(clock, pool=_InlinePool(), loop=InlineLoop(clock), make_id=world.new_id, chance=chance)
+        loop = InlineLoop(clock, run_aside)
+        super().__init__(clock, pool=_InlinePool(), loop=loop, make_id=world.new_id, chance=chance)
         self._world = world
 
     def make_pool(self, size: int, name: str) -> Pool:  # noqa: ARG002  one place for all turns
@@ -214,7 +218,7 @@ class InlineNode(Node):
     resources: InlineResources
 
     def __init__(self, name: str, link: Link, world: _World) -> None:
-        super().__init__(name, link, InlineResources(world))
+        super().__init__(name, link, InlineResources(world, lambda call: world.run_aside(self, call)))
 
     @property
     def turns(self) -> deque[Callable[[], None]]:

@@ -42,6 +42,8 @@ class TestRuntime(Runtime):
       may wait for a sub-delegation: the others go on meanwhile.
     - Time moves by `advance` alone, and then deadlines, heartbeats, restarts' backoff and `asyncio.sleep` fall due in
       order. `time.sleep` in a handler sleeps for real.
+    - `asyncio.to_thread` and `run_in_executor` in a handler run their call at once, alone, outside of the event loop; it
+      may wait for a sub-delegation as a plain handler may.
     - Waiting for what cannot come before the clock moves raises `Stalled` and says what is under way; with a timeout
       it ends at once as if the time were up.
     - Request ids count up, and jitter is the same each time.

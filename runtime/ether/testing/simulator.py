@@ -129,6 +129,10 @@ class World:
             return False
         raise Stalled(self._explain())
 
+    def run_aside(self, owner: InlineNode, call: Callable[[], None]) -> None:
+        """Run a call of a node in a fiber, until it ends or waits."""
+        self._fibers.run(owner, call)
+
     # -- one thing at a time -------------------------------------------------------------------------------------
 
     def _run_until(self, is_ready: Callable[[], bool]) -> None:
@@ -148,7 +152,7 @@ class World:
             return True
         for node in list(self._nodes):
             if node.turns:
-                self._fibers.run(node, node.turns.popleft())
+                self.run_aside(node, node.turns.popleft())
                 return True
             if node.loop.run() or node.let_observers_see():
                 return True

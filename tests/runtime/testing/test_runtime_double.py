@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -370,6 +371,54 @@ def test_calls_into_an_executor_run_at_once():
         bus.start(Worker)
 
         assert bus.delegate("work").result().data == 6
+
+
+def test_what_runs_in_an_executor_is_in_no_event_loop_and_may_wait_for_the_bus(tmp_path: Path):
+    class Worker(Agent):
+        @capability("in-thread")
+        async def in_thread(self, file: ether.Artifact, task: Task) -> list[Any]:
+            with pytest.raises(RuntimeError, match="no running event loop"):
+                await asyncio.to_thread(asyncio.get_running_loop)
+            opened = await asyncio.to_thread(file.open)
+            with opened:
+                text = opened.read().decode()
+            slept = await asyncio.to_thread(lambda: task.delegate("nap", {"seconds": 2.0}).result().data)
+            return [text, slept, await asyncio.to_thread(lambda: asyncio.run(asyncio.sleep(0, "apart")))]
+
+    (tmp_path / "a.txt").write_text("content")
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        bus.start(Sleeper)
+        handle = bus.delegate("in-thread", {"file": bus.artifact(tmp_path / "a.txt")})
+        bus.advance(1.9)
+        assert not handle.done
+        bus.advance(0.1)
+
+        assert handle.result().unwrap().data == ["content", 2.0, "apart"]
+
+
+def test_a_call_in_an_executor_that_waits_ends_with_the_bus():
+    ended: list[str] = []
+
+    class Worker(Agent):
+        @capability("work")
+        async def work(self, task: Task) -> Any:
+            def wait() -> None:
+                try:
+                    task.delegate("nap", {"seconds": 600.0}).result()
+                finally:
+                    ended.append("wait")
+
+            return await asyncio.to_thread(wait)
+
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        bus.start(Sleeper)
+        handle = bus.delegate("work", timeout=1.0)
+        bus.advance(1.5)
+        assert handle.result().status is Status.TIMEOUT
+
+    assert ended == ["wait"]
 
 
 def test_timeouts_of_asyncio_count_by_the_buss_clock():
