@@ -674,6 +674,15 @@ def test_a_model_without_an_annotation_is_refused(value: Any) -> None:
     assert type("Own", (Agent,), {"state": {"total": 1}}).state_model() is None  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("value", [Totals(), Totals, None])
+def test_a_value_beside_the_annotation_is_refused(value: Any) -> None:
+    said = r"Meant.state: give it no value, as in state: Totals, .*: defaults belong into Totals, or set them in __init__\."
+    with pytest.raises(InvalidManifest, match=said):
+        type("Meant", (Agent,), {"__annotations__": {"state": Totals}, "state": value, "__module__": __name__})
+    with pytest.raises(InvalidManifest, match=said):
+        type("Meant", (Tally,), {"state": value})
+
+
 @pytest.mark.parametrize("version", [-1, "2", True, 1.5])
 def test_a_version_of_a_state_is_a_whole_number(version: Any) -> None:
     with pytest.raises(InvalidManifest, match="state_version is"):

@@ -44,9 +44,9 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
     """The model of a class's state: what its attribute `state` is annotated with, if that is a pydantic model.
 
     Raises:
-        InvalidManifest: the attribute is a model without an annotation, the annotation names what cannot be found or has a
-            model inside, the model has a field without a default, it or one inside has something that is not saved, the version
-            is no whole number, or the agent handles more than one delegation at a time.
+        InvalidManifest: the attribute is a model without an annotation, or has a value beside it, the annotation names what
+            cannot be found or has a model inside, the model has a field without a default, it or one inside has something that
+            is not saved, the version is no whole number, or the agent handles more than one delegation at a time.
     """
     owner = next((base for base in cls.__mro__ if _NAME in inspect.get_annotations(base)), None)
     if owner is None:
@@ -58,6 +58,11 @@ def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[Ba
         if _has_model(model):
             raise InvalidManifest(f"{where}: annotate it with the pydantic model itself, as in state: Totals.")
         return None
+    if any(_NAME in vars(base) for base in cls.__mro__):
+        raise InvalidManifest(
+            f"{where}: give it no value, as in state: {model.__name__}, for each agent begins with one of its own: defaults "
+            f"belong into {model.__name__}, or set them in __init__."
+        )
     needed = [name for name, field in model.model_fields.items() if field.is_required()]
     if needed:
         raise InvalidManifest(
