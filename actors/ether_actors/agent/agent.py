@@ -16,7 +16,7 @@ from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
 from ether_actors.agent.agent_state import state_model
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.declarations.capability import Handler, handlers_of
-from ether_actors.agent.declarations.declared_methods import check_overridden
+from ether_actors.agent.declarations.declared_methods import check_overridden, check_own
 from ether_actors.agent.declarations.event_handler import EventHandler, event_handlers_of
 from ether_actors.agent.declarations.schedule import Schedule, schedule_of
 from ether_actors.agent.inbox import Inbox
@@ -147,6 +147,7 @@ class Agent(pykka.Actor, ComposableAgent):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        check_own(cls)
         check_overridden(cls)
         cls._namespace = _defining_namespace(cls)
         cls._handlers = cls._schedules = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None

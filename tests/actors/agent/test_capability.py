@@ -320,6 +320,48 @@ def test_capabilities_are_inherited_and_an_override_counts_once():
     assert Base.manifest().capability("a.b").confidence == 1.0
 
 
+def test_a_declared_static_or_class_method_is_refused():
+    for decorator in (staticmethod, classmethod):
+        with pytest.raises(InvalidManifest, match=rf"Above\.method is declared and a {decorator.__name__}.* take @"):
+
+            class Above(Agent):
+                @capability("a.b")
+                @decorator
+                def method(self): ...
+
+        with pytest.raises(InvalidManifest, match=rf"Below\.note is declared and a {decorator.__name__}.* take @"):
+
+            class Below(Agent):
+                @decorator
+                @on_event("a.b")
+                def note(self): ...
+
+
+@pytest.mark.parametrize(
+    ("name", "hook"),
+    [("on_strat", "on_start"), ("on_stopp", "on_stop"), ("on_failur", "on_failure"), ("om_receive", "on_receive")],
+)
+def test_a_misspelt_hook_is_refused_with_the_one_that_is_meant(name: str, hook: str):
+    with pytest.raises(InvalidManifest, match=rf"Agent\.{name} is none of .* Did you mean '{hook}'\?"):
+        type(Agent)("Agent", (Agent,), {name: lambda self: None, "__qualname__": "Agent"})
+
+
+def test_methods_of_ones_own_and_of_other_classes_may_begin_as_hooks_do():
+    class Handler:
+        def on_starts(self): ...
+
+    class Own(Handler, Agent):
+        on_stops = None
+
+        def on_started(self): ...
+        def on_status(self): ...
+
+        @on_event("a.b")
+        def on_stopp(self, event): ...
+
+    assert Own.manifest().subscriptions[0].topic == "a.b"
+
+
 def test_what_overrides_a_declared_method_is_declared_too_or_none():
     class Base(Agent):
         @every(60.0)

@@ -7,10 +7,14 @@ from typing import Any, Final
 
 from ether_broker.errors import InvalidManifest
 
-__all__ = ["EVENT_MARK", "check_is_new", "check_overridden", "is_marked"]
+__all__ = ["EVENT_MARK", "HOOKS", "check_is_new", "check_overridden", "check_own", "is_marked"]
 
 EVENT_MARK: Final = "__ether_event__"
 """The attribute of a method that handles events."""
+
+
+HOOKS: Final = ("on_start", "on_stop", "on_failure", "on_receive")
+"""The methods of an agent that are called without a declaration."""
 
 
 def is_marked(method: object) -> bool:
@@ -26,14 +30,52 @@ def check_is_new(method: Any, namespace: Mapping[str, Any]) -> None:
         namespace: of where the decorator stands, with what has been defined so far.
 
     Raises:
-        InvalidManifest: it does: Python would keep only this one, and the first be lost without a word.
+        InvalidManifest: it is a static or a class method; or it does: Python would keep only this one, and the first be lost
+            without a word.
     """
+    if isinstance(method, staticmethod | classmethod):
+        raise _unbound(method, method.__qualname__)
     before = namespace.get(getattr(method, "__name__", ""))
     is_body = "__qualname__" in namespace
     if is_body and before is not method and is_marked(before):
         raise InvalidManifest(
             f"{method.__qualname__} is declared twice, and Python keeps only the last: give each method its own name."
         )
+
+
+def _unbound(method: staticmethod[Any, Any] | classmethod[Any, Any, Any], where: str) -> InvalidManifest:
+    kind = type(method).__name__
+    return InvalidManifest(
+        f"{where} is declared and a {kind}, which has no agent: take @{kind} away, as in def …(self)."
+    )
+
+
+def check_own(cls: type) -> None:
+    """Check that the methods of a class are methods of an agent, and that none is a hook but for a slip of the pen.
+
+    Raises:
+        InvalidManifest: a declared one is a static or a class method; or the bus would never call one that was surely meant
+            to be called by it, such as `on_strat`.
+    """
+    for name, method in vars(cls).items():
+        where = f"{cls.__qualname__}.{name}"
+        if isinstance(method, staticmethod | classmethod) and (is_marked(method) or is_marked(method.__func__)):
+            raise _unbound(method, where)
+        if name in HOOKS or not callable(method) or is_marked(method):
+            continue
+        if meant := next((hook for hook in HOOKS if _is_slip(name, hook)), None):
+            raise InvalidManifest(
+                f"{where} is none of the methods that the bus calls. Did you mean {meant!r}? Name one of your own otherwise."
+            )
+
+
+def _is_slip(name: str, hook: str) -> bool:
+    """Whether a name differs from a hook's by one letter, or by two that have changed places."""
+    pairs = enumerate(zip(name, hook, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(name), len(hook)))
+    typed, meant = name[same:], hook[same:]
+    is_swapped = typed[:2] == meant[1::-1] and typed[2:] == meant[2:]
+    return typed[1:] in {meant, meant[1:]} or typed == meant[1:] or is_swapped
 
 
 def check_overridden(cls: type) -> None:
