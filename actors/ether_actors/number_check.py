@@ -7,7 +7,12 @@ from collections.abc import Callable
 from ether_broker.errors import InvalidSpec
 from ether_broker.number import is_number
 
-__all__ = ["check_number"]
+__all__ = ["check_number", "is_count"]
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number, 1 or more."""
+    return type(value) is int and value >= 1
 
 
 def check_number(where: str, name: str, value: object, wanted: str, fits: Callable[[float], bool]) -> None:

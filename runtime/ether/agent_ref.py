@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, Unpack
 
+from ether_actors.agent.agent import default_name
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.options import DelegateOptions
 from ether_broker.envelope.response import Response
@@ -28,6 +29,21 @@ class Bus(Protocol):
 
     def stop(self, name: str, timeout: float = 5.0) -> None:
         """Stop an agent."""
+
+
+def check_agent_name(call: str, name: object) -> None:
+    """Check that a method of the runtime was given an agent's name, and not what goes by it.
+
+    Raises:
+        UsageError: it was not; the message has what to write.
+    """
+    if not isinstance(name, str):
+        example = (
+            name.name if isinstance(name, AgentRef) else default_name(name) if isinstance(name, type) else "writer"
+        )
+        raise UsageError(
+            f"{call} takes the name of an agent, as in bus.{call}({example!r}) or bus.{call}(ref.name); this is {name!r:.80}."
+        )
 
 
 class AgentRef:

@@ -10,7 +10,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
-from ether.agent_ref import AgentRef
+from ether.agent_ref import AgentRef, check_agent_name
 from ether.dead_letter import DeadLetterView
 from ether.node.agents.agent_host import NotStarted, warn_of_own_states
 from ether.node.agents.agent_scaling import ScaledAgents
@@ -25,6 +25,7 @@ from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.mapped import WINDOW, Mapped
 from ether_actors.delegator.options import DelegateOptions, check_each, check_keywords
 from ether_actors.delegator.retry import Retry, check_retry
+from ether_actors.number_check import check_number, is_count
 from ether_actors.observers.observer import Observer, check_hooks
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation, Durability
 from ether_broker.envelope.payload import Payload, pack
@@ -100,6 +101,7 @@ class Runtime:
 
     Raises:
         InvalidKey: `keys` cannot be used.
+        InvalidSpec: `threads` is no whole number above 0, or `drain` no number of seconds.
     """
 
     def __init__(
@@ -121,6 +123,8 @@ class Runtime:
         self._insecure = insecure
         self._name = _given("name", name) or _default_name(self._credentials)
         self._access = None if access is None else access.extended(owners=[self._name])
+        check_number(type(self).__name__, "threads", threads, "a whole number of threads, 1 or more", is_count)
+        _check_seconds(type(self).__name__, "drain", drain)
         self._threads = threads
         self._limits = limits
         self._timing = timing
@@ -169,6 +173,7 @@ class Runtime:
         Raises:
             InvalidEndpoint: `url` is empty or no text.
             InvalidKey: `keys` or `server_key` cannot be used.
+            InvalidSpec: `threads`, `drain` or `timeout` is no number that can be.
             UsageError: a `server_key` without `keys`, or an `artifact_secret` that is not of 32 bytes.
             AuthenticationFailed: on opening; broker and node do not accept each other's keys.
             InvalidEndpoint: on opening; not an address.
@@ -187,6 +192,7 @@ class Runtime:
         if artifact_secret is not None and (type(artifact_secret) is not bytes or len(artifact_secret) != _SECRET):
             raise UsageError(f"artifact_secret: {_SECRET} random bytes, such as secrets.token_bytes({_SECRET}).")
         credentials = None if keys is None else _credentials(keys, server_key)
+        _check_seconds("connect", "timeout", timeout)
         runtime = cls(name=_given("name", name) or _default_name(credentials), threads=threads, drain=drain)
         runtime._credentials = credentials
         runtime._url = url
@@ -263,7 +269,12 @@ class Runtime:
 
         Args:
             drain: seconds for running work; default: the constructor's.
+
+        Raises:
+            InvalidSpec: `drain` is no number of seconds; the runtime stays open.
         """
+        if drain is not None:
+            _check_seconds("close", "drain", drain)
         node, self._node = self._node, None
         if node is not None:
             node.close(self._drain if drain is None else drain)
@@ -442,7 +453,9 @@ class Runtime:
 
         Raises:
             UnknownAgent: it is not on this node.
+            UsageError: it is no name.
         """
+        check_agent_name("stop", name)
         self.node.supervision.stop_agent(name, timeout)
 
     def stop_many(self, name: str, timeout: float = 5.0) -> None:
@@ -456,7 +469,9 @@ class Runtime:
 
         Raises:
             UnknownAgent: no agent of that name scales on this node.
+            UsageError: it is no name.
         """
+        check_agent_name("stop_many", name)
         self.node.scaling.stop(name, timeout)
 
     # -- work ----------------------------------------------------------------------------------------------------
@@ -742,6 +757,7 @@ class Runtime:
         Raises:
             UsageError: it is no name.
         """
+        check_agent_name("monitor", target)
         return self.node.monitors.monitor(target)
 
     def suggest(self, record: SuggestionRecord) -> None:
@@ -797,7 +813,13 @@ class Runtime:
             yield from self._list("ether.agents", {"agents": wanted[first : first + _NAMES]})
 
     def manifests(self, agent: str | None = None) -> list[dict[str, Any]]:
-        """Every agent's manifest, by name, or one's."""
+        """Every agent's manifest, by name, or one's.
+
+        Raises:
+            UsageError: `agent` is no name.
+        """
+        if agent is not None:
+            check_agent_name("manifests", agent)
         return list(self._list("ether.manifests", {} if agent is None else {"agent": agent}))
 
     def capabilities(self) -> dict[str, list[str]]:
@@ -854,7 +876,9 @@ class Runtime:
         Raises:
             Rejected: the agent is on the bus, or was on a node that is lost and may come back, or the access list does not
                 allow it.
+            UsageError: it is no name.
         """
+        check_agent_name("forget_state", agent)
         return bool(self._tell("ether.forget-state", {"agent": agent})["forgotten"])
 
     def redrive(self, number: int, *, timeout: float | None = None) -> Handle:
@@ -942,6 +966,16 @@ def _given(what: str, value: _V) -> _V:
     if value == "":
         raise UsageError(f"{what} is empty: say what it is, or None.")
     return value
+
+
+def _check_seconds(where: str, name: str, value: object) -> None:
+    """Check a number of seconds that something may take.
+
+    Raises:
+        InvalidSpec: it is none.
+    """
+    wanted = f"seconds, 0 to {LONGEST_TIMEOUT:,.0f}"
+    check_number(where, name, value, wanted, lambda seconds: 0 <= seconds <= LONGEST_TIMEOUT)
 
 
 def _keyring(keys: Keyring | Path | str | None) -> Keyring | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -377,3 +378,69 @@ def test_a_method_is_a_capability_or_handles_events_in_either_order() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidManifest, match="handles one topic, or is a capability: write a method for each"):
             one(other(method))
+
+
+def test_a_ref_or_a_class_for_an_agents_name_says_what_to_write() -> None:
+    with TestRuntime() as bus:
+        ref = bus.start(Writer)
+        for call in (bus.stop, bus.stop_many, bus.monitor, bus.forget_state, bus.manifests):
+            for given in (ref, Writer):
+                with pytest.raises(
+                    UsageError, match=rf"takes the name of an agent, as in bus\.{call.__name__}\('writer'\)"
+                ):
+                    call(given)
+        with pytest.raises(InvalidEnvelope, match=r"name is text, as in to=ref\.name, and this is <AgentRef writer>"):
+            bus.delegate("text.write", to=ref)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Runtime, lambda **given: Runtime.connect("ipc://nobody", **given)])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"threads": "4"}, "threads is '4'; give a whole number of threads, 1 or more"),
+        ({"threads": 0}, "threads is 0"),
+        ({"threads": True}, "threads is True"),
+        ({"threads": 1.5}, "threads is 1.5"),
+        ({"drain": -1}, "drain is -1; give seconds, 0 to"),
+        ({"drain": "5"}, "drain is '5'"),
+        ({"drain": None}, "drain is None"),
+        ({"drain": float("inf")}, "drain is inf"),
+    ],
+)
+def test_threads_and_drain_that_cannot_be_are_refused_at_once(
+    make: Callable[..., Runtime], given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=f"Runtime: {said}"):
+        make(**given)
+
+
+def test_the_double_refuses_a_drain_that_cannot_be() -> None:
+    with pytest.raises(InvalidSpec, match=r"TestRuntime: drain is -1; give seconds"):
+        TestRuntime(drain=-1)
+
+
+def test_seconds_to_join_or_to_close_that_cannot_be_are_refused_at_once() -> None:
+    with pytest.raises(InvalidSpec, match=r"connect: timeout is '3'; give seconds"):
+        Runtime.connect("ipc://nobody", timeout="3")  # type: ignore[arg-type]
+    with Runtime() as bus:
+        with pytest.raises(InvalidSpec, match=r"close: drain is -1; give seconds"):
+            bus.close(drain=-1)
+        assert bus.agents() == []
+
+
+def test_an_answer_that_forgot_to_await_says_so() -> None:
+    class Forgetful(Agent):
+        @capability("plain")
+        def plain(self, task: Task) -> Any:
+            return {"inner": task.delegate("text.write")}
+
+        @capability("declared")
+        async def declared(self, task: Task) -> int:
+            return task.delegate("text.write")  # type: ignore[return-value]
+
+    with TestRuntime() as bus:
+        bus.start(Forgetful)
+        for name, where in (("plain", r"the result\['inner'\] is a \w*Handle"), ("declared", r"returned a \w*Handle")):
+            error = bus.ask(name).error
+            assert error is not None
+            assert re.search(where + r".*: await it, or \.result\(\)", error.message), error.message

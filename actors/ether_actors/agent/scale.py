@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from ether_actors.number_check import check_number
+from ether_actors.number_check import check_number, is_count
 from ether_broker.errors import InvalidSpec
 
 __all__ = ["Scale"]
@@ -43,14 +43,10 @@ class Scale:
     def __post_init__(self) -> None:
         """Check the values."""
         low = ": a delegation to an agent without an instance has no holder" if self.min == 0 else ""
-        check_number("Scale", "min", self.min, f"a whole number of instances, 1 or more{low}", _is_positive)
+        check_number("Scale", "min", self.min, f"a whole number of instances, 1 or more{low}", is_count)
         wanted = f"a whole number of instances, 1 to {_MOST:,}"
-        check_number("Scale", "max", self.max, wanted, lambda value: _is_positive(value) and value <= _MOST)
-        check_number("Scale", "per", self.per, "a whole number of delegations, 1 or more", _is_positive)
+        check_number("Scale", "max", self.max, wanted, lambda value: is_count(value) and value <= _MOST)
+        check_number("Scale", "per", self.per, "a whole number of delegations, 1 or more", is_count)
         check_number("Scale", "cooldown", self.cooldown, "seconds above 0", lambda value: 0 < value < inf)
         if self.min > self.max:
             raise InvalidSpec(f"Scale: min is {self.min} and max is {self.max}; give a min of {self.max} or less.")
-
-
-def _is_positive(value: float) -> bool:
-    return type(value) is int and value >= 1

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from ether_actors.threads.latch import Latch, Waitable
 from ether_actors.threads.loop_queue import LoopQueue, call_in
@@ -95,6 +95,9 @@ class Handle:
         assert response.status is Status.COMPLETED and response.data == 2
         assert handle.done
     """
+
+    __ether_instead__: ClassVar[str] = "await it, or .result()"
+    """What to write where a handle is given for the outcome, as an answer that forgot to await it."""
 
     __slots__ = (
         "_callbacks", "_capability", "_delegation", "_done", "_envelope", "_header", "_listeners", "_owner", "_response",

@@ -118,8 +118,9 @@ def _check_word(word: str) -> None:
     hint = nearest(word, _CODES)
     if word in _FINAL or word.isupper():
         raise InvalidSpec(f"Retry: on has {word!r}, which is no failure.{nearest(word, known)}")
-    if word.upper() in known:
-        raise InvalidSpec(f"Retry: on has {word!r}, which is no code. Did you mean {word.upper()!r}?")
+    status = next((status for status in known if status.replace("_", "") == word.upper().replace("_", "")), None)
+    if status is not None:
+        raise InvalidSpec(f"Retry: on has {word!r}, which is no code. Did you mean {status!r}?")
     if not word.islower() or "?" in hint:
         said = hint if "?" in hint else " Of an exception in a handler the code is 'exception'."
         raise InvalidSpec(f"Retry: on has {word!r}, which is no code.{said}")

@@ -166,6 +166,8 @@ class Model(BaseModel, metaclass=_ModelType):
 
 def problem_words(problem: Any) -> str:
     """One of a ValidationError's problems: pydantic's words, or ours where they would be a regular expression."""
+    if problem["type"] == "string_type" and problem["loc"] == ("to_agent",):
+        return f"an agent's name is text, as in to=ref.name, and this is {problem['input']!r:.80}"
     grammar = GRAMMAR.get(problem.get("ctx", {}).get("pattern"))
     if grammar is None:
         return str(problem["msg"]).removeprefix("Value error, ")

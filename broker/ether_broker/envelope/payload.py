@@ -37,6 +37,9 @@ def _convert(value: Any) -> Any:
     raise TypeError
 
 
+_TRAVELS: Final = "numbers, text, bytes, lists, dicts, dataclasses or pydantic models"
+
+
 def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:
     """Pack a value with msgpack; of a payload, its bytes as they are.
 
@@ -58,9 +61,10 @@ def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:
         packed = ormsgpack.packb(value, _convert, _OPTIONS)
     except (ormsgpack.MsgpackEncodeError, TypeError) as error:
         path, culprit = _find(value, where)
+        instead = getattr(type(culprit), "__ether_instead__", None)
         raise Unserialisable(
-            f"{path} is a {type(culprit).__name__}, which cannot travel ({error}): "
-            "pass numbers, text, bytes, lists, dicts, dataclasses or pydantic models."
+            f"{path} is a {type(culprit).__name__}, which cannot travel"
+            + (f": {instead}." if instead else f" ({error}): pass {_TRAVELS}.")
         ) from error
     if bounded and len(packed) > MOST_CONTAINERS:
         check_containers(packed)

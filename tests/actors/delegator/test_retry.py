@@ -111,6 +111,8 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
         ({"on": {"TIMEOOT"}}, r"on has 'TIMEOOT', which is no failure. Did you mean 'TIMEOUT'\?"),
         ({"on": {"exeption"}}, r"on has 'exeption', which is no code. Did you mean 'exception'\?"),
         ({"on": {"timeout"}}, r"on has 'timeout', which is no code. Did you mean 'TIMEOUT'\?"),
+        ({"on": {"time_out"}}, r"on has 'time_out', which is no code. Did you mean 'TIMEOUT'\?"),
+        ({"on": {"failedexecution"}}, r"on has 'failedexecution', .* Did you mean 'FAILED_EXECUTION'\?"),
         (
             {"on": {"ConnectionError"}},
             "on has 'ConnectionError', which is no code. Of an exception in a handler the code is",

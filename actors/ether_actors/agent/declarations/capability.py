@@ -208,9 +208,10 @@ class Handler:
         except ValidationError as error:
             problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in problem["loc"]) or "the result"
+            instead = getattr(type(value), "__ether_instead__", problem["msg"])
             msg = (
                 f"{self.function.__qualname__} returned a {type(value).__name__} that is not what it declares: "
-                f"{where}: {problem['msg']}"
+                f"{where}: {instead}"
             )
             raise WrongResult(msg) from None
 
