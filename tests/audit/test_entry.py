@@ -119,3 +119,29 @@ def test_flags_and_attempts_are_told() -> None:
     row = AuditEntry(1, 0.0, 0.0, packed).row()
 
     assert (row["attempt"], row["redelivered"]) == (3, True)
+
+
+def asked(capability: bytes, **params: object) -> AuditEntry:
+    body = pack({"params": pack(params)})
+    return AuditEntry(
+        1, 0.0, 0.0,
+        pack_envelope(Kind.DELEGATION, request_id=new_id(), source=b"desk", capability=capability, body=body),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("capability", [b"ether.publish", b"ether.event.orders.new"])
+def test_a_published_event_is_read(capability: bytes) -> None:
+    entry = asked(capability, topic="orders.new", data=pack({"price": 4, "raw": b"ab"}))
+
+    assert entry.body["params"]["data"] == {"price": 4, "raw": b"ab"}
+    assert '"data": {"price": 4, "raw": "<2 bytes>"}' in entry.summary
+    assert asked(b"shop.sell", data=pack(4)).body["params"] == {"data": pack(4)}
+
+
+def test_a_saved_state_is_read() -> None:
+    assert event(event="agent_state", agent="tally", state=pack({"n": 1})).body["state"] == {"n": 1}
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91" * 400 + b"\x01", b"\xdd\x00\x02\x00\x00" + b"\x90" * 0x20000])
+def test_what_cannot_be_read_within_bounds_stays_bytes(data: bytes) -> None:
+    assert event(event="agent_state", state=data).body["state"] == data

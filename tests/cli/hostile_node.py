@@ -14,10 +14,11 @@ from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Header, Kind, pack_envelope, read_frame, read_header
+from ether_broker.wire.saved_state import BroughtState, join_state
 from tests.hostile_text import HOSTILE
 from tests.runtime.raw_peer import RawPeer
 
-__all__ = ["ANSWERS", "HostileNode", "outcome"]
+__all__ = ["ANSWERS", "WRITTEN", "HostileNode", "outcome"]
 
 NODE: Final = "mallory"
 _BEAT: Final = 0.5
@@ -32,11 +33,15 @@ ANSWERS: Final[dict[str, tuple[Status, dict[str, Any]]]] = {
     "evil.refuses": (Status.REJECTED_CONTEXT, {"error": _ERROR, "required_fields": [HOSTILE, f"--{HOSTILE}"]}),
     "evil.numbers": (Status.COMPLETED, {"elapsed": 1e308, "timestamp": -1e308, "metrics": {"cost": 1e308}}),
     "evil.later": (Status.REJECTED_OVERLOAD, {"retry_after": 1e308, "elapsed": math.inf, "timestamp": math.inf}),
+    "evil.state": (Status.COMPLETED, {"data": pack({b"evil": HOSTILE})}),
     "evil.data": (Status.COMPLETED, {"data": b"\xd6\xff\x00\x00\x00\x01"}),
     "evil.names": (Status.REJECTED_CAPABILITY, {"error": _ERROR, "alternative_agent": HOSTILE}),
     "evil.odd": (Status.COMPLETED, {HOSTILE: HOSTILE, "confidence": HOSTILE}),
 }  # fmt: skip
 """{capability: what it is answered}; the last two are no valid responses."""
+
+WRITTEN: Final = {HOSTILE: [HOSTILE, math.nan], b"evil": HOSTILE, 7: HOSTILE.encode()[:20]}
+"""What it saves as its state, and publishes."""
 
 
 def outcome(capability: str) -> dict[str, Any]:
@@ -97,6 +102,12 @@ class HostileNode:
                     Kind.DELEGATION, request_id=new_id(), source=source, target=target, capability=capability, body=body
                 )
             )
+        event = pack({"params": pack({"topic": "evil.event", "data": pack(WRITTEN)})})
+        self._peer.send(
+            pack_envelope(
+                Kind.DELEGATION, request_id=new_id(), source=b"mallory", capability=b"ether.publish", body=event
+            )
+        )
         for topics in ([HOSTILE], HOSTILE):
             self._peer.send(pack_envelope(Kind.OBSERVE, request_id=new_id(), body=pack({"topics": topics})))
         self._peer.send(pack_envelope(Kind.MONITOR, request_id=new_id(), target=_EVIL))
@@ -114,5 +125,8 @@ class HostileNode:
             )  # fmt: skip
 
         progress = {"summary": HOSTILE, "progress": 0.5, "data": pack({HOSTILE: HOSTILE})}
-        self._peer.send(response(Status.PROGRESS, progress), response(status, outcome(capability)))
+        answer = response(status, outcome(capability))
+        if capability == "evil.state":
+            answer = join_state(answer, BroughtState(0, b"", new_id(), 1, pack(WRITTEN)))
+        self._peer.send(response(Status.PROGRESS, progress), answer)
         self._peer.send(response(Status.COMPLETED, {"summary": HOSTILE}))  # comes too late, and is a dead letter

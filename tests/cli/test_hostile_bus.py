@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -17,7 +18,7 @@ import pytest
 from ether import Runtime
 from ether_broker.errors import InvalidEnvelope
 from tests.cli.command import Command, Done
-from tests.cli.hostile_node import ANSWERS, HostileNode
+from tests.cli.hostile_node import ANSWERS, WRITTEN, HostileNode
 from tests.cli.test_app import COMMANDS
 from tests.hostile_text import FORGED, HOSTILE, obeyed
 from tests.support import wait_until
@@ -70,6 +71,7 @@ def check(done: Done, output: str = "text") -> None:
 LOOKING = [
     "agents", "capabilities", "capabilities mallory", "capabilities nobody", "nodes", "leases", "top -n 1 -i 0.05",
     "dead-letters list", "doctor", "exec malory done", "exec mallory don", "delegate evil.nothing", "version", "schema",
+    "states list", "states show mallory", "states show malory",
 ]  # fmt: skip
 
 
@@ -83,6 +85,18 @@ def test_json_has_every_sign_that_was_sent(bus: Bus) -> None:
     [mallory] = [row for row in bus.ether("agents", "-o", "json").json if row["agent"] == "mallory"]
 
     assert mallory["role"] == HOSTILE
+
+
+def test_a_state_and_an_event_are_read_and_have_every_sign_that_was_written(bus: Bus) -> None:
+    written = {HOSTILE: [HOSTILE, None], "ZXZpbA==": HOSTILE, "7": base64.b64encode(WRITTEN[7]).decode()}
+    kept = ("--journal", bus.journal, "-o", "json")
+    rows = bus.ether("log", "--all", "-n", "1000", *kept).json
+    [saved] = [row["number"] for row in rows if row["event"] == "agent_state"]
+    published = next(row["number"] for row in rows if row["capability"] == "ether.publish")
+
+    assert bus.ether("states", "show", "mallory", "-o", "json").json == written
+    assert bus.ether("log", "show", str(saved), *kept).json[0]["body"]["state"] == written
+    assert bus.ether("log", "show", str(published), *kept).json[0]["body"]["params"]["data"] == written
 
 
 @pytest.mark.parametrize("output", FORMATS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from pydantic import BaseModel
 
 from ether import Agent, Runtime, capability
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from tests.cli.command import Command, table
 
 
@@ -23,6 +27,33 @@ class Tally(Agent):
         return self.state.n
 
 
+def test_a_state_is_shown(own: Command, own_bus: Runtime) -> None:
+    own_bus.start(Tally)
+    nothing = own("states", "show", "tally")
+    own_bus.delegate("tally.add").result(10.0)
+
+    shown, wrong = own("states", "show", "tally"), own("states", "show", "taly")
+
+    assert "No agent 'tally' has saved a state." in nothing.err
+    assert json.loads(shown.out) == own("states", "show", "tally", "-o", "json").json == {"n": 1}
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "No agent 'taly' has saved a state. Did you mean 'tally'?" in wrong.err
+
+
+def test_a_state_is_not_shown_to_who_may_not_host_the_agent(folder: Path) -> None:
+    access = Access(delegate=[DelegateRule("*", "*")], register=[RegisterRule("host", "*")], read="*")
+    url = f"ipc://{folder}/host.sock"
+    with Runtime(bind=url, name="host", access=access, drain=0.0) as bus:
+        bus.start(Tally)
+        bus.delegate("tally.add").result(10.0)
+
+        refused = Command(folder, url)("states", "show", "tally")
+
+    assert (refused.code, refused.out) == (5, "")
+    assert refused.err.startswith("ether: access_denied: The node ")
+    assert "may not host 'tally', nor know its state" in refused.err
+
+
 def test_states_are_listed_and_that_of_an_agent_that_is_gone_is_forgotten(own: Command, own_bus: Runtime) -> None:
     own_bus.start(Tally)
     assert own_bus.delegate("tally.add").result(10.0).data == 1
@@ -35,7 +66,7 @@ def test_states_are_listed_and_that_of_an_agent_that_is_gone_is_forgotten(own: C
     assert head == ["AGENT", "VERSION", "BYTES", "NUMBER"]
     assert (row[:2], row[3]) == (["tally", "1"], "1")
     assert kept.code != 0
-    assert "tally is up: stop it before its state is forgotten." in kept.err
+    assert kept.err == "ether: invalid_envelope: tally is up: stop it before its state is forgotten.\n"
     assert "No agent 'taly' has saved a state. Did you mean 'tally'?" in wrong.err
     assert wrong.code == 2
     assert (forgotten.code, forgotten.err) == (0, "the state of tally is forgotten\n")

@@ -19,7 +19,7 @@ try:
 except ImportError:
     from ether_broker.encoding import msgpack_fallback as ormsgpack  # type: ignore[no-redef]  # the same functions
 
-__all__ = ["EMPTY", "MAX_PAYLOAD", "Payload", "pack", "unpack"]
+__all__ = ["EMPTY", "MAX_PAYLOAD", "Payload", "pack", "readable", "unpack"]
 
 MAX_PAYLOAD: Final = 1 << 20
 """Bytes that one envelope may have; the default limit of a bus (1 MiB)."""
@@ -105,6 +105,14 @@ def unpack(data: bytes, *, bounded: bool = False) -> Any:
     except ormsgpack.MsgpackDecodeError as error:
         msg = f"The body is not msgpack ({error}): it was made by something that does not speak this protocol."
         raise InvalidEnvelope(msg) from error
+
+
+def readable(packed: bytes) -> Any:
+    """What packed bytes say, in plain values to be shown; the bytes themselves where they cannot be read within bounds."""
+    try:
+        return thaw(Payload(packed).value)
+    except (InvalidEnvelope, ValueError, TypeError):
+        return packed
 
 
 class Payload:

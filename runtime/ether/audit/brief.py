@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from ether_broker.text import json_text
+
 __all__ = ["brief"]
 
 
@@ -15,7 +17,10 @@ def brief(value: object) -> str:
         return value
     if isinstance(value, bytes):
         return str(_plain(value))
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    except TypeError:  # a key that JSON has not, such as bytes
+        return json_text(value)
 
 
 def _plain(value: object) -> object:

@@ -6,9 +6,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from ether.audit.brief import brief
+from ether_actors.agent.publishing import PUBLISH
 from ether_actors.observers.observer import Observation
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.ids import NO_ID, to_bytes, to_text
+from ether_broker.envelope.names import EVENT_PREFIX
+from ether_broker.envelope.payload import readable
 from ether_broker.envelope.status import BY_CODE, Status
 from ether_broker.errors import EtherError
 from ether_broker.text import one_line
@@ -21,6 +24,8 @@ _IN_ROW: Final = frozenset(
     {"request_id", "status", "from_agent", "to_agent", "capability", "parent", "attempt", "schema_version"}
 )
 _TOLD: Final = frozenset({"event", "request_id", "capability"})
+_EVENTS: Final = EVENT_PREFIX.decode()
+_STATE: Final = "ether.state"
 _MOST: Final = 200
 """Characters of a summary."""
 
@@ -93,11 +98,18 @@ class AuditEntry(Observation):
     def _read(self) -> dict[str, Any]:
         match self.header.kind:
             case Kind.DELEGATION:
-                return self.delegation.model_dump(by_alias=True, exclude_defaults=True, exclude=set(_IN_ROW))
+                body = self.delegation.model_dump(by_alias=True, exclude_defaults=True, exclude=set(_IN_ROW))
+                if self.capability == PUBLISH or self.capability.startswith(_EVENTS):
+                    _open(body.get("params"), "data")
             case Kind.RESPONSE:
-                return self.response.model_dump(by_alias=True, exclude_defaults=True, exclude=set(_IN_ROW))
+                body = self.response.model_dump(by_alias=True, exclude_defaults=True, exclude=set(_IN_ROW))
+                if self.capability == _STATE:
+                    _open(body.get("data"), "state")
             case _:
-                return dict(thaw(self.event))
+                body = dict(thaw(self.event))
+                if body.get("event") == "agent_state":
+                    _open(body, "state")
+        return body
 
     @property
     def summary(self) -> str:
@@ -142,6 +154,12 @@ class AuditEntry(Observation):
     def whole(self) -> dict[str, Any]:
         """The row, and its body."""
         return {**self.row(), "body": self.body}
+
+
+def _open(said: object, name: str) -> None:
+    """Put in the place of what is packed in a field what it says."""
+    if isinstance(said, dict) and isinstance(packed := said.get(name), bytes):
+        said[name] = readable(packed)
 
 
 def _outcome(body: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from ether.cli.common.options import FormatOption, output_of
 from ether.cli.common.output import Format, Output
 from ether.text_io.terminal import log_to_stderr, put, say
 from ether.version import __version__
-from ether_broker.errors import EtherError
+from ether_broker.errors import EtherError, OutcomeError
 from ether_broker.name_hint import nearest
 from ether_broker.text import json_text
 
@@ -123,6 +123,8 @@ def _say(error: EtherError | OSError, out: Output) -> None:
         say("".join(traceback.format_exception(error)).rstrip())
     if isinstance(error, EtherError):
         code, message, retryable = error.code, str(error), error.retryable
+        if isinstance(error, OutcomeError) and error.response.error is not None:
+            message = error.response.error.message  # the whole would say the code again
     else:
         place = f"{error.filename}: " if error.filename else ""
         code, message, retryable = "os", f"{place}{error.strerror or error}", False

@@ -1,8 +1,8 @@
-"""`ether states`: list the states that agents have saved, and forget those of agents that are gone."""
+"""`ether states`: list and show the states that agents have saved, and forget those of agents that are gone."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,13 +11,21 @@ from ether.cli.common.connection import joined
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether_broker.envelope.payload import readable
 from ether_broker.errors import UnknownAgent
 from ether_broker.name_hint import nearest
 
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+
 __all__ = ["group"]
 
+_PATIENCE: Final = 15.0
+"""Seconds in which the bus has to answer."""
+
 group: typer.Typer = typer.Typer(
-    help="List the states that agents have saved, and forget those of agents that are gone.", no_args_is_help=True
+    help="List and show the states that agents have saved, and forget those of agents that are gone.",
+    no_args_is_help=True,
 )
 
 
@@ -31,13 +39,28 @@ def list_states(bus: NamedBusOptions, out: Output) -> None:
 
 @group.command()
 @with_options
+def show(*, agent: Annotated[str, typer.Argument(metavar="AGENT")], bus: NamedBusOptions, out: Output) -> None:
+    """Show what an agent has saved as its state, as JSON; for who may host the agent."""
+    with joined(bus, bus.wait) as found:
+        saved = found.delegate("ether.state", {"agent": agent}).answer(_PATIENCE).unwrap().data
+        if saved is None:
+            raise _unknown(agent, found)
+    out.value(readable(saved["state"]))
+
+
+@group.command()
+@with_options
 def forget(*, agent: Annotated[str, typer.Argument(metavar="AGENT")], bus: NamedBusOptions, out: Output) -> None:
     """Forget the state of an agent that is not on the bus; one that starts under its name begins anew."""
     with joined(bus, bus.wait) as found:
         if not found.forget_state(agent):
-            names = [row["agent"] for row in found.states()]
-            raise UnknownAgent(f"No agent {agent!r} has saved a state.{nearest(agent, names)}")
+            raise _unknown(agent, found)
     out.note(f"the state of {agent} is forgotten")
+
+
+def _unknown(agent: str, bus: Runtime) -> UnknownAgent:
+    names = [row["agent"] for row in bus.states()]
+    return UnknownAgent(f"No agent {agent!r} has saved a state.{nearest(agent, names)}")
 
 
 _STATES: Final = (
