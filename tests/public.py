@@ -21,7 +21,7 @@ _NAMES: Final = {
         capability cron discover every on_event thaw
     """,
     "ether.cluster": """
-        AgentSpec Cluster ClusterSpec GAVE_UP MetricsSpec NodeSpec ObserverSpec ReloadReport up
+        AgentSpec Cluster ClusterSpec GAVE_UP MetricsSpec NodeSpec ObserverSpec ReloadReport load up
     """,
     "ether.errors": """
         ProcessFailed

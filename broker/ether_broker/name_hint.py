@@ -34,7 +34,7 @@ def misses(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeE
     return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{instead}", name=name, obj=owner)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], shown: int = _SHOWN) -> str:
     """Say which known name is meant, for the end of an error message.
 
     It is the one with which it has most in common: twice the letters that both have in the same order, by those that they
@@ -44,9 +44,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Args:
         name: what was asked for.
         known: what there is. The first 1,000 are looked at, and of each name, as of what was asked for, 200 letters.
+        shown: known names that are listed at most.
 
     Returns:
-        `" Did you mean 'x'?"`, or the known names when none is near (at most eight), or "" when there are none.
+        `" Did you mean 'x'?"`, or the known names when none is near, or "" when there are none.
     """
     places: dict[str, int] = {}
     name = name.lstrip("-")
@@ -59,8 +60,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f" Did you mean {names[likeness.index(best)]!r}?"
     if not names:
         return ""
-    shown = ", ".join(names[:_SHOWN])
-    return f" Known: {shown}{', …' if len(names) > _SHOWN else ''}."
+    return f" Known: {', '.join(names[:shown])}{', …' if len(names) > shown else ''}."
 
 
 def _likeness(size: int, places: dict[str, int], other: str) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from ether import (
     every,
     on_event,
 )
+from ether.cluster import load
 from ether.testing import TestRuntime
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.transport.endpoint import default_endpoint
@@ -444,3 +447,34 @@ def test_an_answer_that_forgot_to_await_says_so() -> None:
             error = bus.ask(name).error
             assert error is not None
             assert re.search(where + r".*: await it, or \.result\(\)", error.message), error.message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ("bus.yaml", r"a cluster file is read by ether\.cluster\.load, as in Cluster\(load\('bus\.yaml'\)\)"),
+        (Path("bus.yaml"), r"nodes is 'bus\.yaml': .* Cluster\(load\('bus\.yaml'\)\)"),
+        ("crawlers:Index", r"an agent, as in Cluster\(agents=\['crawlers:Index'\]\)"),
+        (["crawlers:Index"], r"A node is 'crawlers:Index': give a NodeSpec"),
+        ({"name": "n1"}, "A node is 'name': give a NodeSpec"),
+    ],
+)
+def test_what_is_no_number_of_nodes_says_how_a_file_is_read(nodes: Any, said: str) -> None:
+    with pytest.raises(InvalidSpec, match=said):
+        Cluster(nodes)
+
+
+def test_a_cluster_file_is_read_in_python(tmp_path: Path) -> None:
+    file = tmp_path / "bus.yaml"
+    file.write_text("nodes: [{name: n1}]\ncluster: {durability: memory}")
+
+    assert [node.name for node in Cluster(load(file)).spec.nodes] == ["n1"]
+
+
+def test_an_asynchronous_with_of_a_cluster_says_what_to_write() -> None:
+    async def enter() -> None:
+        async with Cluster():  # type: ignore[attr-defined]
+            pass
+
+    with pytest.raises(UsageError, match=r"plain `with`\..* await asyncio\.to_thread\(cluster\.open\)"):
+        asyncio.run(enter())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ether.cluster.cluster import GAVE_UP, Cluster, up
     from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec
+    from ether.cluster.file.file_loader import load
     from ether.cluster.metrics_endpoint import MetricsSpec
     from ether.cluster.reloading.reload_report import ReloadReport
 
@@ -27,6 +28,7 @@ __all__ = [
     "NodeSpec",
     "ObserverSpec",
     "ReloadReport",
+    "load",
     "up",
 ]
 
@@ -34,6 +36,7 @@ _MODULES = {
     **dict.fromkeys(("GAVE_UP", "Cluster", "up"), "ether.cluster.cluster"),
     **dict.fromkeys(("AgentSpec", "ClusterSpec", "NodeSpec", "ObserverSpec"), "ether.cluster.cluster_spec"),
     "MetricsSpec": "ether.cluster.metrics_endpoint",
+    "load": "ether.cluster.file.file_loader",
     "ReloadReport": "ether.cluster.reloading.reload_report",
 }
 

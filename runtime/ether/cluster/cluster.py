@@ -341,6 +341,17 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    if not TYPE_CHECKING:
+
+        async def __aenter__(self) -> Self:
+            raise UsageError(
+                "A Cluster is opened by a plain `with`. In an event loop, which that would hold up, write "
+                "await asyncio.to_thread(cluster.open), and in `finally` await asyncio.to_thread(cluster.close)."
+            )
+
+        async def __aexit__(self, *_: object) -> None:
+            raise NotImplementedError
+
     # -- looking -------------------------------------------------------------------------------------------------
 
     @property

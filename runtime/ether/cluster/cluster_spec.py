@@ -311,15 +311,8 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         """Check."""
         object.__setattr__(self, "nodes", tuple(self.nodes))
-        if not self.nodes:
-            raise InvalidSpec("The cluster has no node: give it one with an agent, or name agents as module:Class.")
         _check_given(self.name)
-        names = [node.name for node in self.nodes]
-        for name in names:
-            if names.count(name) > 1:
-                raise InvalidSpec(f"Two nodes are named {name!r}: give each a name of its own.")
-        if "broker" in names:
-            raise InvalidSpec("A node is named 'broker', as the broker's process is: choose another name.")
+        names = _node_names(self.nodes)
         if self.bind is not None:
             check_endpoint(self.bind)
         if self.advertise:
@@ -357,6 +350,10 @@ class ClusterSpec:
         if durability is not None:
             fields["journal"] = journal_of(durability, fields.get("journal"), fields.get("name", "default"))
         specs = agent_specs(agents)
+        if isinstance(nodes, str | os.PathLike) and not (text := str(nodes)).isdecimal():
+            file = f"a cluster file is read by ether.cluster.load, as in Cluster(load({text!r}))"
+            meant = f"an agent, as in Cluster(agents=[{text!r}])" if _is_reference(text) else file
+            raise InvalidSpec(f"nodes is {text!r}: give a number of nodes or NodeSpecs; {meant}.")
         if not isinstance(nodes, Iterable) or isinstance(nodes, str):
             number = _check_whole("nodes", nodes)
             return cls(tuple(NodeSpec(f"node-{index + 1}", specs) for index in range(number)), **fields)
@@ -505,6 +502,27 @@ def _check_advertised(name: str, bind: str | None) -> None:
         )
     if len(name) > MAX_LABEL:
         raise InvalidSpec(f"The cluster is named {name!r}: to be advertised, take {MAX_LABEL} characters at most.")
+
+
+def _node_names(nodes: tuple[NodeSpec, ...]) -> list[str]:
+    """The names of a cluster's nodes, checked.
+
+    Raises:
+        InvalidSpec: there is no node, one is something else, two have one name, or one that of the broker's process.
+    """
+    if not nodes:
+        raise InvalidSpec("The cluster has no node: give it one with an agent, or name agents as module:Class.")
+    for node in nodes:
+        if not isinstance(node, NodeSpec):
+            how = "NodeSpec('node-1', agents=['reviews:Scout'])"
+            raise InvalidSpec(f"A node is {node!r:.80}: give a NodeSpec, as in {how}.")
+    names = [node.name for node in nodes]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidSpec(f"Two nodes are named {name!r}: give each a name of its own.")
+    if "broker" in names:
+        raise InvalidSpec("A node is named 'broker', as the broker's process is: choose another name.")
+    return names
 
 
 def _check_given(name: str) -> None:

@@ -291,6 +291,28 @@ def test_a_problem_is_told_with_its_place_a_caret_and_the_nearest_key(tmp_path: 
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("metrics: {port: 9464}", "no key 'metrics': it belongs to a node, as in nodes: [{name: n1, metrics: …}]."),
+        ("observers: [a:B]", "no key 'observers': it belongs to a node"),
+        ("drain: 3", "no key 'drain': it belongs to cluster, as in cluster: {drain: …}."),
+        ("heartbeat: 3", "no key 'heartbeat': it belongs to timing"),
+        ("cluser: {}", "no key 'cluser'. Did you mean 'cluster'?"),
+        ("vw: 1", "no key 'vw'. Known: access, cluster, limits, nodes, security, timing."),
+    ],
+)
+def test_a_key_beside_the_sections_says_where_it_belongs(tmp_path: Path, text: str, said: str):
+    assert f"the file has {said}" in refusal(tmp_path, f"{text}\nnodes: [{{name: n1}}]\n")
+
+
+def test_all_keys_of_an_agent_are_named_where_none_is_near(tmp_path: Path):
+    said = refusal(tmp_path, "nodes: [{name: n1, agents: [{start: a:B, module: 3}]}]\n")
+
+    keys = "args, backoff, count, escalate, intensity, kwargs, name, period, restart, scale, start."
+    assert f"nodes.0.agents.0 has no key 'module'. Known: {keys}\n" in said
+
+
 def test_all_problems_are_told_in_the_order_of_the_file(tmp_path: Path):
     text = (
         "cluster: {drain: -1}\n"

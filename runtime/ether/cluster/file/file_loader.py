@@ -40,6 +40,8 @@ from ether_broker.security.access_list import Access
 __all__ = ["json_schema", "load", "of_agents"]
 
 _PREFIX: Final = "ETHER_"
+_MOST_KEYS: Final = 20
+"""Keys of a mapping that a problem lists; none has more."""
 _NOWHERE: Final = Place(0, 0, 0)
 _EXAMPLES: Final = {"metrics": ", as in {port: 9464}", "scale": ", as in {max: 8}", "backoff": ", as in {initial: 0.5}"}
 """{key: how its mapping is written}"""
@@ -151,7 +153,8 @@ class _Reader:
         is_unknown = problem["type"] == "extra_forbidden"
         where = ".".join(map(str, path[:-1] if is_unknown else path)) or "the file"
         if is_unknown:
-            said = f"{where} has no key {path[-1]!r}.{nearest(str(path[-1]), _keys_at(path[:-1]))}"
+            hint = _place_of(str(path[0])) if len(path) == 1 else ""
+            said = f"{where} has no key {path[-1]!r}{hint or f'.{nearest(str(path[-1]), _keys_at(path[:-1]), _MOST_KEYS)}'}"
         elif problem["type"] == "missing":
             said = f"{where} is missing."
         else:
@@ -214,6 +217,14 @@ def _keys_at(path: Iterable[str | int]) -> list[str]:
             if "$ref" in kind:
                 found = schema["$defs"][kind["$ref"].rpartition("/")[2]]
     return list(found["properties"])
+
+
+def _place_of(key: str) -> str:
+    """Where a key belongs that stands beside the sections, as the end of an error message; "" if nowhere."""
+    section = next((section for section in _SETTINGS if key in _keys_at([section])), None)
+    if section is not None:
+        return f": it belongs to {section}, as in {section}: {{{key}: …}}."
+    return f": it belongs to a node, as in nodes: [{{name: n1, {key}: …}}]." if key in _keys_at(["nodes", 0]) else ""
 
 
 def _from_environment(environ: Mapping[str, str] | None) -> Iterator[tuple[tuple[str, ...], Any, str]]:
