@@ -109,8 +109,12 @@ class HostedAgents:
                 elif told in self._never_up:
                     self._never_up[told] = start.failed[name]
             wished = set(start.wished.names)
-            failed = wished if start.refused else set(() if start.wished.agent.scale else start.failed)
+            failed = wished if start.refused else set(start.failed)
             lost = (set() if is_outdated else failed - present) | (wished - set(start.names))
+            if start.wished.agent.scale and not start.refused:
+                lost = (
+                    set()
+                )  # its names are those that it may have: it is told by the first, also while another has that
             others = [name for name in start.names if name not in wished]
             kinds = [
                 NamedAgents(agent, (*(name for name in names if name not in lost), *others))
