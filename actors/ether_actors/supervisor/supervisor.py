@@ -215,6 +215,8 @@ class Supervisor:
         """Of the last step that the journal was given."""
         self._appended: deque[tuple[int, int, int, list[tuple[Job, int]], dict[Account, int]]] = deque()
         """(ticket, the number that follows, bytes, which jobs added how many, who caused how much) of what is not durable."""
+        self._going_on: set[Account] = set()
+        """Owners of whom a node that waited for the journal goes on in this step."""
 
     def recover(self, now: float, wall: float, boot: str = "") -> None:
         """Take up what the journal's last broker left; before the first step.
@@ -260,6 +262,7 @@ class Supervisor:
             schedule.begin()
         for address, message in arrivals:
             state.session_table.arrive(address, message, now)
+        self._going_on.clear()
         for queue, envelope in state.session_table.turns.take():
             self._take(queue, envelope)
         if schedule.next <= now:
@@ -390,7 +393,7 @@ class Supervisor:
         """Rule on an envelope, whatever it is; if its node has to wait for the journal, that waits, and all behind it."""
         state = self.state
         if session is not None and state.must_wait(session):
-            queue.block(envelope, lambda: not state.must_wait(session))
+            queue.block(envelope, lambda: self._may_go_on(session), is_brief=True)
             return
         request_id = NO_ID
         try:
@@ -411,6 +414,14 @@ class Supervisor:
             self._note_bug(session, queue.address, bug)
         finally:
             state.ruled_on = None
+
+    def _may_go_on(self, session: Session) -> bool:
+        """Whether a node has waited for the journal: in each step one of an owner, as it may cause all that the owner may."""
+        account = session.account
+        if account in self._going_on or self.state.must_wait(session):
+            return False
+        self._going_on.add(account)
+        return True
 
     def _note_bug(self, session: Session | None, address: Address, bug: Exception) -> None:
         """Count and log a bug as refusals are: whoever has found one may send what shows it a million times."""

@@ -14,7 +14,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.envelope.subscription import Subscription
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import Flag, Kind
-from tests.actors.peers import Bus, request_id
+from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
 
 MOST, OWN = 100_000, 20_000
@@ -246,3 +246,82 @@ def test_a_broker_that_ends_rules_on_all_that_has_come(bus: Bus) -> None:
 
     assert bus.state.accepted == 200
     assert bus.state.session_table.turns.size == 0
+
+
+@pytest.fixture
+def held_back(bus: Bus) -> tuple[Peer, Peer, list[int], int]:
+    """A delegator, and a node whose answers wait for the journal: those to large work, and behind them a small one."""
+    desk, worker = bus.delegator("desk"), bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    large = [desk.delegate("desk", to="a", timeout=60.0) for _ in range(30)]
+    small = desk.delegate("desk", to="a", timeout=1.0)
+    bus.step()
+    journal(bus).sync()
+    bus.step()
+    assert len(worker.work()) == 31
+    for number in large:
+        worker.respond("a", number, data="x" * 20_000)
+    worker.respond("a", small)
+    bus.step()
+    assert worker.session.input.is_held_back
+    return desk, worker, large, small
+
+
+@pytest.mark.parametrize("how", ["its connection is gone", "it is silent", "it leaves"])
+def test_answers_that_have_come_count_though_their_node_is_gone_while_they_wait(
+    bus: Bus, held_back: tuple[Peer, Peer, list[int], int], how: str
+) -> None:
+    desk, worker, large, small = held_back
+    if how == "it leaves":
+        worker.send(Kind.BYE)
+        bus.step()
+    worker.is_dead = True
+    if how == "it is silent":
+        bus.pass_time(float(DEFAULT_TIMING.silence) + 0.5)
+    else:
+        bus.state.session_table.unreachable(b"t" + worker.incarnation)
+        bus.step()
+    for _ in range(60):
+        journal(bus).sync()
+        bus.step()
+
+    assert desk.outcomes() == dict.fromkeys((*large, small), Status.COMPLETED)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_what_is_answered_in_time_is_not_late_for_the_journal_unless_that_takes_long(
+    bus: Bus, held_back: tuple[Peer, Peer, list[int], int], *, is_long: bool
+) -> None:
+    desk, _worker, _large, small = held_back
+    bus.pass_time(1.5 + is_long * float(DEFAULT_TIMING.silence))
+    for _ in range(60):
+        journal(bus).sync()
+        bus.step()
+
+    assert desk.outcomes()[small] is (Status.TIMEOUT if is_long else Status.COMPLETED)
+
+
+def test_of_an_owner_one_node_goes_on_at_a_time(bus: Bus) -> None:
+    bus.node("n", "a")
+    desks = [bus.delegator(f"d{number}") for number in range(20)]
+    for desk in desks:
+        desk.session.account = desks[0].session.account  # nodes of one key
+    journal(bus).sync()
+    bus.step()
+    for desk in desks:
+        for _ in range(5):
+            desk.delegate(desk.name[1:], to="a", params="x" * 20_000)
+    bus.step()
+    turns = bus.state.session_table.turns
+    blocked = len(turns.blocked)
+    assert blocked >= 15
+    journal(bus).sync()
+    for _ in range(3):
+        bus.supervisor.step([], bus.now, bus.wall)
+        assert len(turns.blocked) >= blocked - 1
+        blocked = len(turns.blocked)
+    for _ in range(200):
+        journal(bus).sync()
+        bus.step()
+    assert bus.state.accepted == 100

@@ -13,7 +13,7 @@ from ether_actors.supervisor.capabilities.pages import text
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection, broker_full
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.broker_state import VOLATILE, BrokerState
+from ether_actors.supervisor.state.broker_state import MOST_AHEAD, VOLATILE, BrokerState
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
@@ -36,7 +36,7 @@ MOST_SUBSCRIBERS: Final = 1_024
 """Agents that one event is given to; all of them in one step, so that a broker that dies has given it to all or none."""
 _MOST_BYTES: Final = 16 << 20
 """Bytes that all deliveries of one event have together at most."""
-_MOST_WRITTEN: Final = 2 << 20
+_MOST_WRITTEN: Final = MOST_AHEAD
 """The same on a bus with a journal, for which others wait as long as that takes to be written."""
 _MOST_LOOKED: Final = 1 << 15
 """Agents that are looked at for one event, also those that the publisher may not reach."""

@@ -46,9 +46,13 @@ class Deadlines:
         for entry in state.ledger.deadlines.due(state.now, _NOTICED):
             passed.put(owner_of(entry), entry)
         is_ahead = job.unwritten > _UNWRITTEN and state.journal.trouble is None
+        later: list[Entry] = []
         for entry in passed.take(_BEHIND if is_ahead else None):
             if entry.is_over:
                 continue  # it ended with its parent, a moment ago
+            if self._may_be_answered(entry):
+                later.append(entry)
+                continue
             if entry.agent is state.bus:
                 self._end_question(entry)
             elif entry.state is State.QUEUED:
@@ -56,8 +60,19 @@ class Deadlines:
             else:
                 message = f"{entry.agent.manifest.agent} had not answered after {state.now - entry.opened:.1f} s."
                 self._delivery.rule(entry, Status.TIMEOUT, "deadline", message)
-        if passed.owners and not is_ahead:
+        for entry in later:
+            passed.put(owner_of(entry), entry)
+        if passed.owners and not (is_ahead or later):
             return 0.0
         if passed.owners:
             job.pause()
         return state.ledger.deadlines.next()
+
+    def _may_be_answered(self, entry: Entry) -> bool:
+        """Whether an answer that came in time may wait behind what its node has caused and the journal has still to write."""
+        session, now = entry.agent.session, self._state.now
+        return (
+            entry.state is not State.QUEUED
+            and session.input.is_held_back
+            and now < entry.deadline + self._state.session_table.timing.silence
+        )

@@ -20,17 +20,23 @@ class Unanswered:
         self._state = state
         self._since: dict[Account, float] = {}
         """{owner that did so when it was looked at last: since when}."""
+        self._looked = 0.0
 
     def look(self) -> None:
         """Cut off nodes of those that have done so for as long as a node may be silent, until the rest is not too much.
 
-        While the journal cannot be written, nodes are not told what has ended, so the time counts from its end.
+        Time does not count in which a node is told nothing, as the journal cannot be written, or heard nothing, as it waits for
+        what its owner has caused to be written.
         """
         state, ledger = self._state, self._state.ledger
+        left_out, self._looked = state.now - self._looked, state.now
         if state.journal.trouble is not None:
             self.begin_anew()
             return
         self._since = {account: self._since.get(account, state.now) for account in ledger.much_held}
+        for account in {queue.session.account for queue in state.session_table.turns.blocked if queue.session}:
+            if account in self._since:
+                self._since[account] += left_out
         for account, since in self._since.items():
             if state.now - since >= state.session_table.timing.silence:
                 self._cut_off(account)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "OWN_AHEAD", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
-MOST_AHEAD: Final = 512 << 10
+MOST_AHEAD: Final = 2 << 20
 """Bytes that wait for the journal, after which an owner's nodes wait if more than `OWN_AHEAD` of them are their doing."""
 OWN_AHEAD: Final = 256 << 10
 MOST_UNWRITTEN: Final = 64 << 20

@@ -52,8 +52,8 @@ class InputQueue(Generic[_S]):
     """
 
     __slots__ = (
-        "address", "blocked", "envelopes", "frames", "given", "is_dear", "is_waiting", "limit", "number", "opened", "session",
-        "size", "tag",
+        "address", "blocked", "envelopes", "frames", "given", "is_brief", "is_dear", "is_waiting", "limit", "number", "opened",
+        "session", "size", "tag",
     )  # fmt: skip
 
     def __init__(self, session: _S | None = None, limit: int = SESSION_QUEUE) -> None:
@@ -81,25 +81,33 @@ class InputQueue(Generic[_S]):
         """Agents that its last events were given to, the earlier ones less and less; -1 before the first."""
         self.blocked: Callable[[], bool] | None = None
         """Says whether the next envelope may be given now; None: it may."""
+        self.is_brief: bool = False
+        """Whether what blocks it ends with the journal's next commits."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it is blocked for no longer than the journal takes."""
+        return self.blocked is not None and self.is_brief
 
     @property
     def is_served(self) -> bool:
-        """Whether something waits in it and gets its turn, as it is not blocked."""
-        return self.is_waiting and self.blocked is None
+        """Whether something waits in it and gets its turn, as it is not blocked, or not for long."""
+        return self.is_waiting and (self.blocked is None or self.is_brief)
 
     def spend(self, points: int) -> None:
         """Charge what handling an envelope turned out to cost beside what could be seen of it before."""
         self.tag += points
 
-    def block(self, envelope: bytes, is_free: Callable[[], bool]) -> None:
+    def block(self, envelope: bytes, is_free: Callable[[], bool], *, is_brief: bool = False) -> None:
         """Have the envelope that is being handled given again, and nothing else of this queue before; it costs a turn.
 
         Args:
             envelope: that was given last, and changed nothing.
             is_free: asked once in each step from the next one on, until it says so.
+            is_brief: whether that is with the journal's next commits.
         """
         self.envelopes.append(envelope)
-        self.blocked = is_free
+        self.blocked, self.is_brief = is_free, is_brief
         self.tag += QUANTUM
 
 
