@@ -116,6 +116,7 @@ def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
             agent.session.node,
             agent.session.digest,
             agent.condition is Condition.DOWN and agent not in waiting,
+            agent.moves and agent not in waiting,
             waiting.get(agent) == "left",
             agent.listener is not None,
         )
@@ -126,6 +127,6 @@ def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
 def _folded_agents(history: History) -> dict[str, tuple[object, ...]]:
     leaving = history.leaving()
     return {
-        name: (agent.node, agent.incarnation, agent.is_down, name in leaving, agent.scales)
+        name: (agent.node, agent.incarnation, agent.is_down, agent.moves, name in leaving, agent.scales)
         for name, agent in history.agents.items()
     }

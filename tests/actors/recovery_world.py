@@ -183,15 +183,16 @@ class Life:
         for envelope in self._registrations():
             self.say(envelope)
 
-    def leave(self, agent: str) -> None:
-        """Stop an agent for good: what it had not begun goes back, and nothing more is said of what it had."""
+    def leave(self, agent: str, *, moves: bool = False) -> None:
+        """Stop an agent for good, or for another node: what it had not begun goes back; no more is said of what it had."""
         self.agents.remove(agent)
         for number in [number for number, work in self.works.items() if work.agent == agent]:
             if self.works[number].is_started:
                 del self.works[number]
             else:
                 self.hand_back(number)
-        self.say(pack_envelope(Kind.UNREGISTER, source=agent.encode(), body=pack({"condition": "gone"})))
+        said = {"condition": "gone", **({"moves": True} if moves else {})}
+        self.say(pack_envelope(Kind.UNREGISTER, source=agent.encode(), body=pack(said)))
 
     def bye(self) -> None:
         """Leave with all agents."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ether import Agent, Task, capability
+from ether import Agent, Event, Task, capability, on_event
 from tests.runtime.agents import wait_for
 
 
@@ -148,3 +148,25 @@ class Filled(Agent):
     @capability("keep.word", idempotent=True)
     def keep(self) -> dict[str, Any]:
         return {"word": self.word, "more": self.more}
+
+
+class Tally(Agent):
+    """Notes in a file each event and each delegation that it handles, and in which process."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def note(self, what: str, number: int) -> None:
+        with Path(self.folder, "tally").open("a") as lines:
+            lines.write(f"{what} {number} {os.getpid()}\n")
+
+    @on_event("tally.*")
+    def count(self, event: Event) -> None:
+        time.sleep(0.002)
+        self.note("event", event.data["number"])
+
+    @capability("tally.add")
+    def add(self, number: int) -> int:
+        time.sleep(0.002)
+        self.note("add", number)
+        return number

@@ -136,7 +136,7 @@ class Publications:
                 if self._incarnations.get(name) != event["incarnation"]:  # else it drains on
                     self._doubtful.discard(name)
                 self._incarnations[name] = event["incarnation"]
-            case "agent_down" if event["reason"] != "node_lost":
+            case "agent_down" if event["reason"] not in {"node_lost", "moves"}:
                 self._incarnations.pop(name, None)
             case "agent_forgotten":
                 self._incarnations.pop(name, None)

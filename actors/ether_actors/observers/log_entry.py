@@ -28,7 +28,7 @@ _LEVELS: Final = {
     Status.TIMEOUT: logging.ERROR,
     Status.FAILED_EXECUTION: logging.ERROR,
 }
-_ORDERLY: Final = frozenset({"left", "stopped"})
+_ORDERLY: Final = frozenset({"left", "moves", "stopped"})
 """Why an agent goes down when somebody wanted it."""
 _FIXED_REASONS: Final = _ORDERLY | {"node_lost"}
 _TROUBLE: Final = frozenset({"agent_restarting", "dead_letter", "node_down"})

@@ -11,6 +11,7 @@ docs/guarantees.md says what holds after each ruling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ether_actors.supervisor.capabilities.administration import Administration
@@ -26,6 +27,7 @@ from ether_actors.supervisor.delegations.rejection import (
     too_deep,
 )
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
+from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
@@ -77,6 +79,8 @@ class DelegationPolicy:
         self._administration = administration
         self._replay = replay
         self._rejection_policy = RejectionPolicy(state, delivery)
+        self.on_given_while_down: Callable[[Registration], None] = lambda _agent: None
+        """Told of an agent that is down, as it moves, and for which work waits now."""
 
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
@@ -241,6 +245,8 @@ class DelegationPolicy:
             )  # fmt: skip
         if offer is _SEND:
             self._delivery.send(entry)
+        elif agent.moves:
+            self.on_given_while_down(agent)
 
     def _parent(self, header: Header) -> Entry:
         """The open delegation that a delegation is made for, as its header says.

@@ -126,6 +126,7 @@ def _restore_agents(
         registration = state.registry.restore(own, session, condition, len(agent.manifest), listener)
         if agent.is_down:
             session.agents.pop(registration.name, None)
+            registration.moves = agent.moves
             kept.append(registration)
         elif name in reasons:
             leaving[registration] = reasons[name]

@@ -176,6 +176,7 @@ class Supervisor:
         state_service.may_speak_for = self._membership.may_speak_for
         lost_agents = self._membership.departures.remembered
         event_service.on_given_while_down, event_service.down_until = lost_agents.given, lost_agents.until
+        self._policy.on_given_while_down, recipients.may_wait = lost_agents.given, lost_agents.takes_work
         self._responses = ResponsePolicy(
             self.state, delivery, reassignment, self._progress, self._membership.may_speak_for, state_service.take
         )

@@ -237,12 +237,12 @@ class Cluster:
 
         What may change is `nodes`. New agents and nodes start first. An agent of which anything has changed
         gets nothing new, ends what it works at, and is started anew under its name; what waits for it, what comes meanwhile
-        and its state are kept. Agents and nodes that are not in the specification any more end likewise, and what waits for
-        them goes to others, or is refused, as when a node leaves. Where `threads`, `observers` or `metrics` have
-        changed, the node's process is restarted, one node after the other; as long as it is down, delegations to its
-        agents by name are refused (`agent_down`). An agent that scales takes other bounds while its instances run;
-        they are replaced if anything else of it has changed. What still runs after `drain` seconds is ruled on as when its
-        agent is lost. Everybody else goes on, their processes and what they work at.
+        and its state are kept, also if it moves to another node. Agents and nodes that are not in the specification any more
+        end likewise, and what waits for them goes to others, or is refused, as when a node leaves. Where `threads`,
+        `observers` or `metrics` have changed, the node's process is restarted, one node after the other; as long as it is down,
+        delegations to its agents by name are refused (`agent_down`). An agent that scales takes other bounds while its
+        instances run; they are replaced if anything else of it has changed. What still runs after `drain`
+        seconds is ruled on as when its agent is lost. Everybody else goes on, their processes and what they work at.
 
         What does not start takes nothing else down, and the report has the error. An agent is started again by its own
         `restart`, `intensity`, `period` and `backoff`; one that takes longer than `start_timeout` goes on starting. A new

@@ -131,9 +131,10 @@ class HostedAgents:
         """Do what the cluster asks for.
 
         Args:
-            request: `agents`, those that are to be here, and `going`, the names of those that go later and to no other node,
-                and now if they have never been up; or `rest`: all are stopped for another process that takes their names;
-                or `check`: it is only looked whether these can be made here.
+            request: `agents`, those that are to be here; `going`, the names of those that go later and to no other node, and
+                now if they have never been up; and `moving`, the names of those that another node takes next; or `rest`: all
+                are stopped for another process that takes their names; or `check`: it is only looked whether these can be
+                made here.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
@@ -149,7 +150,7 @@ class HostedAgents:
         if "rest" in request:
             return self._rest(request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
-        return self._become(wanted, set(request["going"]), request["patience"])
+        return self._become(wanted, set(request["going"]), set(request.get("moving", ())), request["patience"])
 
     def _rest(self, patience: float) -> dict[str, object]:
         supervision = self._bus.node.supervision
@@ -159,7 +160,13 @@ class HostedAgents:
         supervision.is_process_ending = True
         return {"overran": [*late, *overran]}
 
-    def _become(self, wanted: Sequence[NamedAgents], going: set[str], patience: float) -> dict[str, Any]:
+    def _become(
+        self, wanted: Sequence[NamedAgents], going: set[str], moving: set[str], patience: float
+    ) -> dict[str, Any]:  # fmt: skip
+        """Have these agents, and no others.
+
+        Those that go end first, and then those that move: what they delegate to each other is done meanwhile.
+        """
         supervision, host = self._bus.node.supervision, self._bus.node.agent_host
         were_never_up = self._names_never_up
         self._settle()
@@ -191,8 +198,10 @@ class HostedAgents:
         overran += down
         await_starts(successors, patience, failed)
         overran += supervision.stop_cells(
-            [cell for cell in host.cells if cell.name in gone and cell.name in here], self._drain
+            [cell for cell in host.cells if cell.name in gone - moving and cell.name in here], self._drain
         )
+        away = supervision.take_down(gone & moving & here, self._drain, "it moves to another node", moves=True)
+        overran += [name for name, was_late in away if was_late]
         for kind in taking_over:
             cells = [host.cell(name) for name in kind.names if name in here and name in host.agent_names]
             self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)

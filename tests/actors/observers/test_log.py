@@ -137,6 +137,7 @@ def test_the_level_is_by_status(text: Text) -> None:
     [
         ("agent_up", {"agent": "ann"}, "INFO"),
         ("agent_down", {"agent": "ann", "reason": "stopped"}, "INFO"),
+        ("agent_down", {"agent": "ann", "reason": "moves"}, "INFO"),
         ("agent_down", {"agent": "ann", "reason": "node_lost"}, "WARNING"),
         ("agent_restarting", {"agent": "ann"}, "WARNING"),
         ("node_down", {"node": "far", "reason": "silent for 3.1 s"}, "WARNING"),

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ether_actors.supervisor.membership import departures
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.wire.frame import Flag, Header, Kind, read_header
+from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope, read_header
 from tests.actors.recovery_world import LATEST, Asked, Life, World
 
 HOMES = {"d": [], "na": ["a"], "nb": ["b"]}
@@ -177,7 +177,12 @@ class Restarts(RuleBasedStateMachine):
     def a_process_is_started_anew(self, data: st.DataObject) -> None:
         names = sorted(HOMES.keys() - {life.name for life in self.living})
         name = data.draw(st.sampled_from(names))
-        self.world.life(name, *HOMES[name])
+        self.world.life(name, *(agent for agent in HOMES[name] if agent not in self.present))
+
+    @property
+    def present(self) -> set[str]:
+        """The agents of processes that live."""
+        return {agent for life in self.living for agent in life.agents}
 
     @precondition(lambda self: any(life.agents for life in self.living))
     @rule(data=st.data(), work=st.integers(0, 4), crashes=CRASHES)
@@ -190,6 +195,29 @@ class Restarts(RuleBasedStateMachine):
         self.world.settle(3)
         life.leave(life.agents[0])
         self.brokers_die(crashes)
+
+    @precondition(lambda self: self.all_lived and any(life.agents for life in self.living))
+    @rule(data=st.data(), work=st.integers(0, 6), crashes=CRASHES)
+    def an_agent_moves(self, data: st.DataObject, *, work: int, crashes: list[int]) -> None:
+        """To another process, or back to its own, whatever brokers die meanwhile; what only waited goes with it."""
+        life = data.draw(st.sampled_from([life for life in self.living if life.agents]))
+        agent = life.agents[0]
+        self.all_come_back()
+        begun = any(work.is_started for work in life.works.values())
+        self.someone_was_lost |= begun
+        life.say(pack_envelope(Kind.UNREGISTER, source=agent.encode(), body=pack({"condition": "restarting"})))
+        asked = [self.life(data).ask("once", to=agent, timeout=60.0) for _ in range(work)]
+        self.world.settle(3)
+        life.leave(agent, moves=True)
+        self.brokers_die(crashes)
+        self.all_come_back()
+        to = self.life(data)
+        to.hosted.add(agent)
+        to.add(agent)
+        self.world.settle()
+        assert not {code for one in asked for _, code in one.outcomes} - {""}, (
+            "G2: what only waited was lost as it moved"
+        )
 
     @precondition(lambda self: len(self.living) > 1)
     @rule(data=st.data(), crashes=CRASHES)
@@ -213,10 +241,13 @@ class Restarts(RuleBasedStateMachine):
             self.world.step()
             self.world.journal.sync()
 
-    @precondition(lambda self: any(life.agents != HOMES[life.name] for life in self.living))
+    @precondition(
+        lambda self: any(HOMES[life.name] and self.present.isdisjoint(HOMES[life.name]) for life in self.living)
+    )
     @rule(data=st.data())
     def an_agent_is_back(self, data: st.DataObject) -> None:
-        life = data.draw(st.sampled_from([life for life in self.living if life.agents != HOMES[life.name]]))
+        missing = [life for life in self.living if HOMES[life.name] and self.present.isdisjoint(HOMES[life.name])]
+        life = data.draw(st.sampled_from(missing))
         life.add(*HOMES[life.name])
 
     @rule(data=st.data(), seconds=st.sampled_from([1.0, 4.0]))

@@ -34,6 +34,7 @@ SLEEPER = "tests.runtime.reloaded:Sleeper"
 CREW = "tests.runtime.reloaded:Crew"
 ASKER = "tests.runtime.reloaded:Asker"
 LEAVER = "tests.runtime.reloaded:Leaver"
+TALLY = "tests.runtime.reloaded:Tally"
 KEEP = AgentSpec(KEEPER)
 
 
@@ -230,6 +231,55 @@ def test_an_agent_that_moves_takes_its_name_and_its_state_along(tmp_path: Path):
 
     assert (answer["total"], answer["pid"]) == (2, before["n2"])
     assert report == ReloadReport(started=("n2/it",), stopped=("n1/it",), unchanged=("n1", "n2"))
+
+
+@pytest.mark.parametrize("to", ["n2", "n3"])  # a node that is there, and a new one instead of the old one
+def test_an_agent_that_moves_loses_nothing_of_what_waits_and_of_what_comes_meanwhile(tmp_path: Path, to: str):
+    moved = AgentSpec(TALLY, "tally", args=(str(tmp_path),))
+    with world(tmp_path, node("n1", moved), node("n2")) as it:
+        handles: list[Handle] = []
+        for number in range(250):
+            handles.append(it.bus.publish("tally.one", {"number": number}))
+            handles.append(
+                it.bus.delegate("tally.add", {"number": number}, to="tally" if number % 2 else None, timeout=60)
+            )
+        nodes = (node("n1"), node("n2", moved)) if to == "n2" else (node("n3", moved), node("n2"))
+        with it.reloading(*nodes) as reports:
+            for number in range(250, 500):
+                handles.append(it.bus.publish("tally.one", {"number": number}))
+                handles.append(it.bus.delegate("tally.add", {"number": number}, timeout=60))
+                time.sleep(0.002)
+        outcomes = Counter(handle.result(60).status for handle in handles)
+        wait_until(lambda: len((tmp_path / "tally").read_text().split()) >= 3_000, what="the last event is handled")
+        pids = it.pids()
+    rows = [line.split() for line in (tmp_path / "tally").read_text().splitlines()]
+
+    assert outcomes == {Status.COMPLETED: 1_000}
+    assert reports[0].failed == {}
+    assert reports[0].overran == ()
+    assert Counter((what, int(number)) for what, number, _ in rows) == {
+        (what, number): 1 for what in ("event", "add") for number in range(500)
+    }
+    events = [(int(number), int(pid)) for what, number, pid in rows if what == "event"]
+    assert [number for number, _ in events] == list(range(500)), "they are in order"
+    assert events[-1][1] == pids[to]
+    assert events[0][1] != events[-1][1]
+
+
+def test_what_an_agent_that_moves_still_runs_when_its_time_is_over_ends_as_that_of_a_lost_node(tmp_path: Path):
+    keeper, crew_ = AgentSpec(KEEPER, "keeper"), AgentSpec(CREW, "crew")
+    with world(tmp_path, node("n1", keeper, crew_), node("n2"), drain=0.5) as it:
+        again, once = it.begin("keeper"), it.begin("crew", "crew.word")
+        waits = it.bus.delegate("crew.word", {"until": "go"}, to="crew", timeout=60)
+        report = it.reload(node("n1"), node("n2", keeper, crew_))
+        it.go()
+        outcomes = [handle.result(30) for handle in (again, once, waits)]
+
+    assert report.overran == ("n1/crew", "n1/keeper")
+    assert outcomes[0].unwrap().data["attempt"] == 2
+    assert outcomes[1].error is not None
+    assert outcomes[1].error.code == "node_lost"
+    assert outcomes[2].ok
 
 
 def test_agents_without_a_name_of_their_own_keep_theirs_when_others_go(tmp_path: Path):

@@ -65,7 +65,7 @@ class StateService:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
-        if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
+        if agent is None or agent.moves or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # another instance's
         known, code = state.agent_states.get(name), ""
         kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.principal)

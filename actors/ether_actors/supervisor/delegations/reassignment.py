@@ -47,7 +47,9 @@ class Reassignment:
         self._recipients = recipients
 
     def lost(self, agent: Registration, why: str) -> Generator[int, None, None]:
-        """End or redeliver the work of an agent whose node is gone (G3); what only waited is kept for it.
+        """End or redeliver the work of an agent whose node is gone (G3); what only waited goes to others, or is kept for it.
+
+        All that waits for an agent that moves is kept.
 
         A node that let the agent go is told to stop each as it is ruled on: its reply to the CANCEL is not an outcome.
 
@@ -59,7 +61,8 @@ class Reassignment:
             why: for people.
         """
         self._state.ledger.forget_ended_at_node(agent)
-        yield from self.drained(agent)
+        if not agent.moves:
+            yield from self.drained(agent)
         sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
         moved: list[Entry] = []
         try:

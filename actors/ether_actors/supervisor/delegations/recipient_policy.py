@@ -6,7 +6,7 @@ Who of the permitted holders gets it, by load and by turn, is the rule of `regis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
@@ -40,6 +40,8 @@ class RecipientPolicy:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
+        self.may_wait: Callable[[Registration], bool] = lambda _agent: False
+        """Whether an agent that is down moves, so that work may wait for it."""
 
     def choose(self, node: str, header: Header, parent: Entry | None) -> Choice:
         """Whom a delegation goes to.
@@ -133,7 +135,7 @@ class RecipientPolicy:
             )
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
-        if agent.condition is _DOWN or agent.condition is _DRAINING:
+        if agent.condition is _DRAINING or (agent.condition is _DOWN and not self.may_wait(agent)):
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
         if not agent.manifest.takes(_kind(parent)):
@@ -156,6 +158,10 @@ class RecipientPolicy:
             if choice.agent not in blocked:
                 return choice  # the first look came to its bound before it
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
+        moving = (holder for holder in holders if self.may_wait(holder.agent) and holder.agent not in blocked)
+        takes = [holder for holder in moving if holder.agent.manifest.takes(_kind(parent))]
+        if takes:
+            return min(takes, key=lambda holder: holder.agent.mailbox.outstanding)
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)
             message = f"Nobody takes {name_of(capability)!r} now: {names}."

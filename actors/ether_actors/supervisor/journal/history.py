@@ -31,6 +31,9 @@ _REFUSED: Final = int(Flag.REFUSED)
 _DELEGATION, _RESPONSE, _EVENT = int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.EVENT)
 _NOT_OURS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError, EtherError)
 _LEFT: Final = "left"
+_MOVES: Final = "moves"
+_KEPT: Final = ("node_lost", _MOVES)
+"""Why an agent is down whose name and mailbox are kept."""
 _N_SOURCE: Final = 4
 _N_TARGET: Final = 5  # of a header: how long the names are
 assert HEADER.size == 48  # noqa: PLR2004  the offsets above and in docs/protocol.md
@@ -77,7 +80,9 @@ class Present:
     incarnation: bytes
     """Its digest, which is all that the journal is told."""
     is_down: bool = False
-    """Whether its node was lost: its mailbox is kept."""
+    """Whether its node was lost, or it moves: its mailbox is kept."""
+    moves: bool = False
+    """Whether it moves: what comes meanwhile waits for it."""
     leaving: str = ""
     """Why it leaves for good; empty: it does not. Its work had not all been ruled on."""
     scales: bool = False
@@ -213,8 +218,8 @@ class History:
 
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
-        if agent is not None and body["reason"] == "node_lost":
-            agent.is_down = True
+        if agent is not None and body["reason"] in _KEPT:
+            agent.is_down, agent.moves = True, body["reason"] == _MOVES
         elif agent is not None:
             del self.agents[body["agent"]]
 
@@ -292,6 +297,7 @@ class History:
                 for name, agent in self.agents.items()
             ],
             "leaving": self.leaving(),
+            "moving": [name for name, agent in self.agents.items() if agent.moves],
             "scaling": {name: agent.was_another for name, agent in self.agents.items() if agent.scales},
             "ended": self.ended.pack(),
             "leases": [[resource, *held] for resource, held in self.leases.items()],
@@ -329,11 +335,7 @@ class History:
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
             manifests = _checked(state["manifests"], (bytes,) * len(state["manifests"]))
             history.agents = {name: Present(manifests[kind], *agent) for name, kind, *agent in agents}
-            for name, reason in state.get("leaving", {}).items():  # an older Ether wrote none
-                (history.agents[name].leaving,) = _checked([reason], (str,))
-            for name, was_another in state.get("scaling", {}).items():  # an older Ether wrote none
-                (history.agents[name].was_another,) = _checked([was_another], (bool,))
-                history.agents[name].scales = True
+            history._mark_agents(state)
             history.ended = Ended.of(state["ended"], most=remembered)
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
@@ -352,6 +354,16 @@ class History:
             msg = f"The journal's checkpoint is not what a broker writes: {error!r}."
             raise JournalCorrupt(msg) from error
         return history
+
+    def _mark_agents(self, state: dict[str, Any]) -> None:
+        """Take from a checkpoint what it says of some agents only; an older Ether wrote none of it."""
+        for name, reason in state.get("leaving", {}).items():
+            (self.agents[name].leaving,) = _checked([reason], (str,))
+        for name in state.get("moving", ()):
+            self.agents[name].moves = True
+        for name, was_another in state.get("scaling", {}).items():
+            (self.agents[name].was_another,) = _checked([was_another], (bool,))
+            self.agents[name].scales = True
 
 
 def _brought_forward(state: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ether_broker.wire.frame import Kind, pack_envelope
 __all__ = ["POINTS_PER_STEP", "Departures"]
 
 _NODE_LOST: Final = "node_lost"
+_MOVES: Final = "moves"
 _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
@@ -125,9 +126,31 @@ class Departures:
         self._state.registry.condition(agent, Condition.DOWN)
         self._begin(agent, _NODE_LOST, self._lose(agent, why))
 
+    def move(self, agent: Registration, again: list[Entry]) -> None:
+        """Keep the name of an agent and what waits for it, as its node lets it go for another node, which takes them over.
+
+        What its node had not handed back is ruled on as that of a lost node. If it had nothing, all is done in this step: the
+        node says nothing of the agent any more.
+
+        Args:
+            agent: of a node that is there.
+            again: of its work what is to be run again, oldest first.
+        """
+        session = agent.session
+        let_go(agent)
+        session.reported.discard(agent.name)
+        session.newcomers.discard(agent.name)
+        del session.agents[agent.name]
+        agent.moves = True
+        self._state.registry.condition(agent, Condition.DOWN)
+        if again:
+            self._again[agent] = self._reassignment.run_again(again)
+        self._begin(agent, _NODE_LOST, self._lose(agent, "it moves to another node"))
+        self._run(agent, max(1, self._share.left))
+
     def remove(self, agent: Registration, reason: str) -> None:
         """Take out an agent that left for good, as soon as what it had is answered for; its node speaks for it no more."""
-        if reason in {"", _NODE_LOST}:  # the second is the broker's own word: the journal would keep the agent
+        if reason in {"", _NODE_LOST, _MOVES}:  # the broker's own words: the journal would keep the agent
             reason = _LEFT
         let_go(agent)
         agent.session.reported.discard(agent.name)
@@ -265,9 +288,10 @@ class Departures:
         return self._reassignment.drained(agent)
 
     def _lose(self, agent: Registration, why: str) -> _Work:
-        self._tell(agent.name, _NODE_LOST, agent.session)
+        reason = _MOVES if agent.moves else _NODE_LOST
+        self._tell(agent.name, reason, agent.session)
         yield from self._reassignment.lost(agent, why)
-        self._down(agent, _NODE_LOST)
+        self._down(agent, reason)
         if agent.manifest.declared or agent.work:
             self.remembered.add(agent)
         else:

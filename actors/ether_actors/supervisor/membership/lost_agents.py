@@ -1,4 +1,4 @@
-"""Agents of lost nodes: their names are kept for a while, and make room for living agents before. Sans-IO."""
+"""Agents of lost nodes, and those that move: their names are kept for a while, unless living ones need the room. Sans-IO."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _AT: Final = struct.Struct(">d")
 class LostAgents:
     """The agents that are down, in the order in which their time ends; none is forgotten while it has work.
 
-    An agent that is down gets no more work but events. Every operation takes O(log n) for each name that it enters or forgets.
+    An agent that is down gets no more work but events, unless it moves. Every operation takes O(log n) for each name that it
+    enters or forgets.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -63,8 +64,12 @@ class LostAgents:
             return self._at_work.get(agent, self._state.now + _KEEP)
         return float(_AT.unpack_from(place)[0])
 
+    def takes_work(self, agent: Registration) -> bool:
+        """Whether work for an agent that is down may wait for it: it moves, and its time has not ended."""
+        return agent.moves and self.until(agent) > self._state.now
+
     def given(self, agent: Registration) -> None:
-        """Note that an agent that is down was given an event: it is not forgotten before that has ended."""
+        """Note that an agent that is down was given an event, or work: it is not forgotten before that has ended."""
         place = self._places.pop(agent.name, None)
         if place is not None:
             for owner in {"", agent.session.owner}:

@@ -242,7 +242,7 @@ class Membership:
     # -- agents --------------------------------------------------------------------------------------------------
 
     def unregister(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Note that an agent drains (`DRAINS`), restarts or left; only its own node may say so.
+        """Note that an agent drains (`DRAINS`), restarts, moves or left; only its own node may say so.
 
         Without an agent it speaks of all of the node's.
         """
@@ -266,6 +266,8 @@ class Membership:
             self.monitors.tell(agent.name, reason or "crashed", session)
         elif header.flags & DRAINS:
             self.departures.drain(agent)
+        elif said.get("moves") is True:
+            self.departures.move(agent, self._reconnection.let_go(agent, session))
         else:
             self.departures.remove(agent, reason)
 

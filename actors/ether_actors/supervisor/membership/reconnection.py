@@ -191,6 +191,19 @@ class Reconnection:
             self._disown(agent.session, agent, held)
         return again
 
+    def let_go(self, agent: Registration, session: Session) -> list[Entry]:
+        """Compare what a node that is back holds of an agent that it lets go before it has registered it again, if it is one.
+
+        Returns:
+            As `reclaim`.
+        """
+        if agent.session is session:
+            return []
+        held = session.holding.pop(agent.name, {})
+        agent.mailbox.resume(reset=True)
+        agent.mailbox.pause()
+        return self._compare(agent, self._unclaimed.pop(agent.name, []), held)
+
     def _compare(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> list[Entry]:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
 
@@ -198,7 +211,7 @@ class Reconnection:
         was RUNNING: then an instance of the agent that is no more had begun it.
 
         Args:
-            agent: registered again, its credit reset.
+            agent: registered again, or let go; its credit reset.
             works: given to it before the broker ended, oldest first.
             held: {request id: attempt} as the node says.
 

@@ -70,6 +70,8 @@ class Registration:
     since: float = -math.inf
     """When it registered first, in seconds by the broker's clock; of one that a journal knows, long ago."""
     condition: Condition = Condition.UP
+    moves: bool = False
+    """Whether it is down because its node let it go for another one that takes its name: what comes meanwhile waits for it."""
     work: dict[Any, None] = field(default_factory=dict)
     """Its ledger entries without an outcome, in the order in which they were given to it."""
     ended_at_node: dict[bytes, Any] = field(default_factory=dict)

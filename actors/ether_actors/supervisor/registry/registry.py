@@ -98,13 +98,14 @@ class Registry:
             known.listener(known)
         self.subscriptions.remove(known)
         is_elsewhere = known.session is not session
+        reset, known.moves = is_elsewhere or known.moves, False
         self._detach(known)
         known.manifest, known.load = manifest, {}
         known.resolved.clear()
         self._listen(known, listener)
         self._attach(known, session, size)
         drains_on = known.condition is Condition.DRAINING and not is_elsewhere
-        self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=is_elsewhere)
+        self.condition(known, Condition.DRAINING if drains_on else Condition.UP, reset=reset)
         return known
 
     def check_free(self, name: str, session: Session) -> None:

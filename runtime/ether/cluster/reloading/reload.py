@@ -290,9 +290,14 @@ class Reload:
         is_old = node in self._anew or node not in self._wanted
         spec = self._hosted[node].spec if is_old else self._wanted[node].spec
         going = self._going(node) if node in self._before else []
-        elsewhere = {name for other in self._wanted if other != node for name in agents_by_name(self._wanted[other])}
+        before = agents_by_name(self._before.get(node))
+        others = (agents_by_name(wanted) for other, wanted in self._wanted.items() if other != node)
+        elsewhere = {name: agent for agents in others for name, agent in agents.items()}
         gone = [name for name in going if name not in elsewhere]  # who moves has no place yet but this
-        request = {"agents": _carried(agents), "going": gone}
+        moving = [
+            name for name in going if name in elsewhere and before[name].scale is None is elsewhere[name].scale
+        ]  # not instances: nobody knows which of them come
+        request = {"agents": _carried(agents), "going": gone, "moving": moving}
         try:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from typing import Any, Final
 
 from ether.node.agents.scalable import check_scalable
-from ether.node.connection.control_calls import ControlCalls, refusal
+from ether.node.connection.control_calls import PATIENCE, ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState
 from ether.node.node_services import NodeServices
@@ -43,6 +43,8 @@ _EARLY: Final = 0.01
 """Seconds by which a heartbeat may come early."""
 _AT_A_TIME: Final = 4
 """REGISTERs whose answers are waited for at a time."""
+_PAUSE: Final = 0.05
+"""Seconds between two tries to reach a broker that does not answer."""
 _ALL: Final = b""
 """Instead of an agent's name: all of the node's."""
 _MOST_BEGUN: Final = 20_000
@@ -355,17 +357,20 @@ class AgentHost:
             return
         self._tell_condition(cell, {"condition": "restarting", "reason": reason})
 
-    def leave(self, cell: Cell, reason: str, *, comes_back: bool = False) -> None:
+    def leave(self, cell: Cell, reason: str, *, comes_back: bool = False, moves: bool = False) -> None:
         """Stop a cell for good and tell the broker, which answers for what runs before its handlers are cancelled.
 
         Args:
             cell: the agent's.
             reason: why.
             comes_back: whether another process will have the agent soon: the broker keeps its name and its mailbox.
+            moves: whether another node will, while this one goes on: the broker keeps them too.
         """
         self._responder.hand_back(cell.take_unstarted())
         if self._cells.get(cell.name.encode(), cell) is cell:  # else another has the name by now
             said: dict[str, object] = {"condition": "restarting" if comes_back else "gone", "reason": reason}
+            if moves:
+                said["moves"] = True
             begun = [(request_id, work.header.attempt) for request_id, work in list(cell.works.items())[:_MOST_BEGUN]]
             self._tell_condition(cell, {**said, "begun": begun} if begun else said)
         self._sender.flush()
@@ -374,8 +379,18 @@ class AgentHost:
             self._responder.remember(work.header)
         if self._cells.get(cell.name.encode()) is cell:
             del self._cells[cell.name.encode()]
+            self._giving_way.pop(cell.name.encode(), None)
             self._leaving.discard(cell.name.encode())
             self.scaled.discard(cell.name)
+
+    def await_left(self) -> None:
+        """Wait until the broker knows of the agents that have left, so that another node can take their names.
+
+        It may be restarted meanwhile, and is waited for as long as for the answer to REGISTER.
+        """
+        end = time.monotonic() + PATIENCE
+        while not self._control_calls.await_deliveries() and time.monotonic() < end:
+            time.sleep(_PAUSE)
 
     def begin_giving_way(self, cells: Collection[Cell], reason: str) -> None:
         """Begin nothing more of agents whose names others are to take; the broker keeps what comes for them.

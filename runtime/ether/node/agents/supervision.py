@@ -127,15 +127,18 @@ class AgentSupervision:
                 late.append(cell.name)
         return late
 
-    def take_down(self, names: Collection[str], timeout: float, reason: str) -> Iterator[tuple[str, bool]]:
+    def take_down(
+        self, names: Collection[str], timeout: float, reason: str, *, moves: bool = False
+    ) -> Iterator[tuple[str, bool]]:
         """Stop agents whose names others are to take at once, each as soon as what runs of it has ended.
 
         The bus keeps their names, what waits for them, and what comes meanwhile. Those that have left are passed over.
 
         Args:
             names: of agents.
-            timeout: seconds that what runs has; then its delegations fail.
+            timeout: seconds that what runs has; then its delegations fail, or end as those of a lost node if the agents move.
             reason: why.
+            moves: whether another node is to take the names, and not this one's process or the next of its name.
 
         Yields:
             The name of each that is stopped, and whether something still ran.
@@ -147,8 +150,12 @@ class AgentSupervision:
             for cell in cells:  # a crash from here on restarts nothing: its successor comes
                 self._await_start(cell, end - self.monotonic())
                 let_go.enter_context(self._letting_go(cell))
-            for cell, _ in self._as_they_end(cells, max(0.0, end - self.monotonic())):
-                yield cell.name, self._agent_host.give_way(cell)
+            for cell, is_idle in self._as_they_end(cells, max(0.0, end - self.monotonic())):
+                if moves:
+                    self._agent_host.leave(cell, reason, moves=True)
+                yield cell.name, not is_idle if moves else self._agent_host.give_way(cell)
+            if moves and cells:
+                self._agent_host.await_left()
 
     def _await_start(self, cell: Cell, timeout: float) -> None:
         """Wait until a restart of an agent that is under way has ended, if there is one."""

@@ -20,7 +20,7 @@ from ether_broker.envelope.ids import new_id
 from ether_broker.errors import EtherError
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
-__all__ = ["ControlCalls", "Reply", "refusal"]
+__all__ = ["PATIENCE", "ControlCalls", "Reply", "refusal"]
 
 PATIENCE: Final = 10.0
 """Seconds in which the broker must have answered."""

@@ -1,0 +1,417 @@
+"""An agent that its node lets go for another node: what waits for it is kept, and what comes meanwhile waits too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ether_actors.supervisor.journal.history import History
+from ether_actors.supervisor.membership import departures
+from ether_actors.supervisor.registry.registration import Condition
+from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.payload import pack, unpack
+from ether_broker.envelope.status import Status
+from ether_broker.envelope.subscription import Subscription
+from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
+from ether_broker.wire.frame import Kind, join_frame, pack_envelope
+from ether_broker.wire.saved_state import BroughtState, join_state
+from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.recovery_world import Life, World
+
+WHY = "it moves to another node"
+
+
+def say_moves(peer: Peer, agent: str = "a", **said: Any) -> None:
+    body = {"condition": "gone", "reason": WHY, "moves": True, **said}
+    peer.send(Kind.UNREGISTER, source=agent.encode(), body=body)
+
+
+def hear_all(peer: Peer, agent: str = "a") -> list[int]:
+    """Take and end all that is given, one after the other."""
+    found: list[int] = []
+    while numbers := peer.work():
+        found += numbers
+        for number in numbers:
+            peer.respond(agent, number)
+        peer.bus.step()
+    return found
+
+
+# -- what waits, and what comes ----------------------------------------------------------------------------------
+
+
+def test_what_waits_and_what_comes_meanwhile_is_given_to_the_next_node_in_its_order():
+    bus = Bus(limits=Limits(window=2))
+    old, new, d = bus.node("old", "a"), bus.node("new"), bus.delegator("d")
+    asked = [d.delegate("d", to=to, timeout=60.0) for to in ("a", "", "a", "", "a")]
+    bus.step()
+    given = old.work()
+    old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    for number in reversed(given):
+        old.hand_back("a", number)
+    say_moves(old)
+    bus.step()
+    asked += [d.delegate("d", to=to, timeout=60.0) for to in ("", "a")]
+    bus.step()
+    assert (given, d.outcomes(), old.work()) == (asked[:2], {}, [])
+
+    new.register("a")
+    bus.step()
+
+    assert hear_all(new) == asked
+    assert d.outcomes() == dict.fromkeys(asked, Status.COMPLETED)
+    assert [event["reason"] for event in bus.events("agent_down")] == ["moves"]
+
+
+def test_events_reach_a_subscriber_that_moves_each_once_and_in_order():
+    bus = Bus(limits=Limits(window=1))
+    manifest = Manifest(agent="a", subscriptions=(Subscription(topic="*"),))
+    old, new, desk = bus.node("old"), bus.node("new"), bus.delegator("desk")
+    old.register_manifest(manifest)
+    bus.step()
+
+    def publish(*words: str) -> None:
+        for word in words:
+            desk.delegate("desk", "ether.publish", params={"topic": "a.b", "data": pack(word)})
+        bus.step()
+
+    def handle(peer: Peer) -> list[str]:
+        found: list[str] = []
+        while events := peer.took(Kind.DELEGATION):
+            found += [unpack(unpack(event.body["params"])["data"]) for event in events]
+            for event in events:
+                peer.respond("a", event.number)
+            bus.step()
+        return found
+
+    publish("first", "second", "third")
+    (first,) = old.work()
+    old.respond("a", first)
+    bus.step()
+    old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    old.hand_back("a", *old.work())
+    say_moves(old)
+    publish("fourth")
+    new.register_manifest(manifest)
+    publish("fifth")
+
+    assert handle(new) == ["second", "third", "fourth", "fifth"]
+
+
+def test_others_that_take_work_get_what_comes_meanwhile_but_not_what_waits():
+    bus = Bus(limits=Limits(window=1))
+    old, new, d = bus.node("old", "a"), bus.node("new"), bus.delegator("d")
+    old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    waits = d.delegate("d")
+    bus.step()
+    other = bus.node("other", "b")
+    say_moves(old)
+    comes = d.delegate("d")
+    bus.step()
+    new.register("a")
+    bus.step()
+
+    assert (other.work(), new.work()) == ([comes], [waits])
+
+
+@pytest.mark.parametrize(("idempotent", "outcome"), [(False, "node_lost"), (True, "")])
+def test_what_had_begun_and_was_not_handed_back_is_ruled_on_as_that_of_a_lost_node(idempotent: bool, outcome: str):
+    bus = Bus(limits=Limits(window=1))
+    old, new, d = bus.node("old", "a", idempotent=idempotent), bus.node("new"), bus.delegator("d")
+    begun, waits = d.delegate("d", to="a"), d.delegate("d", to="a")
+    bus.step()
+    old.respond("a", begun, Status.ACCEPTED)
+    say_moves(old)
+    bus.step()
+    new.register("a", idempotent=idempotent)
+    bus.step()
+
+    assert hear_all(new) == ([begun, waits] if idempotent else [waits])
+    codes = {one.number: one.code for one in d.took(Kind.RESPONSE) if one.status.is_terminal}
+    assert codes == {begun: outcome, waits: ""}
+
+
+def test_what_comes_is_refused_when_the_time_for_which_the_name_is_kept_has_ended():
+    bus = Bus()
+    old, d = bus.node("old", "a"), bus.delegator("d")
+    say_moves(old)
+    bus.step()
+    waits = d.delegate("d", to="a", timeout=60.0)
+    bus.pass_time(11.0)
+    late = [d.delegate("d", to=to) for to in ("a", "")]
+    bus.step()
+
+    told = {one.number: one for one in d.took(Kind.RESPONSE)}
+    assert {number: told[number].code for number in told} == dict.fromkeys(late, "agent_down")
+    assert all(one.body["error"]["retryable"] for one in told.values())
+    bus.pass_time(60.0)
+    assert d.outcomes() == {waits: Status.TIMEOUT}
+    bus.pass_time(1.0)
+    d.delegate("d", to="a")
+    bus.step()
+    assert d.outcome().code == "unknown_agent"
+
+
+def test_what_it_does_not_declare_any_more_is_refused_and_the_rest_is_done():
+    bus = Bus()
+    old, new, d = bus.node("old"), bus.node("new"), bus.delegator("d")
+    old.register("a", "x.y", "x.z")
+    bus.step()
+    say_moves(old)
+    kept, not_declared = d.delegate("d", "x.y", to="a"), d.delegate("d", "x.z", to="a")
+    bus.step()
+    new.register("a", "x.y")
+    bus.step()
+
+    assert hear_all(new) == [kept]
+    assert {one.number: one.code for one in d.took(Kind.RESPONSE)} == {kept: "", not_declared: "not_declared"}
+
+
+# -- who may, and what is kept -----------------------------------------------------------------------------------
+
+
+def test_only_its_own_node_says_that_an_agent_moves():
+    bus = Bus()
+    bus.node("old", "a")
+    other = bus.node("other", "b")
+    say_moves(other)
+    bus.step()
+
+    other.register("a")
+    bus.step()
+
+    assert other.refusal().code == "duplicate_agent"
+    assert (bus.agent("a").condition, bus.agent("a").moves) == (Condition.UP, False)
+
+
+def test_only_a_node_that_may_host_it_takes_the_name():
+    access = Access(delegate=[DelegateRule("*")], register=[RegisterRule(["old", "new"], "a")])
+    bus = Bus(access=access)
+    old, new, other = bus.node("old", "a"), bus.node("new"), bus.node("other")
+    say_moves(old)
+    for peer in (other, new):
+        peer.register("a")
+        bus.step()
+
+    assert other.refusal().code == "access_denied"
+    assert bus.agent("a").session is new.session
+
+
+@pytest.mark.parametrize("how", ["left", "lost"])
+def test_it_is_kept_when_the_node_that_let_it_go_goes_too(how: str):
+    bus = Bus()
+    old, new, d = bus.node("old", "a", "c"), bus.node("new"), bus.delegator("d")
+    say_moves(old)
+    waits = d.delegate("d", to="a", timeout=60.0)
+    bus.step()
+    if how == "left":
+        old.send(Kind.BYE)
+        bus.step()
+        assert len(old.took(Kind.BYE)) == 1
+    else:
+        old.die()
+        bus.pass_time(5.0)
+    new.register("a")
+    bus.step()
+
+    assert new.work() == [waits]
+    assert bus.state.registry.get(b"c") is None or bus.agent("c").condition is Condition.DOWN
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_the_node_that_let_it_go_may_take_it_back_with_all_its_credit(ended: int):
+    bus = Bus(limits=Limits(window=1))
+    old, d = bus.node("old", "a"), bus.delegator("d")
+    for _ in range(ended):  # the node has not answered it, which it need not any more
+        d.cancel("d", d.delegate("d", to="a"))
+    bus.step()
+    say_moves(old)
+    waits = d.delegate("d", to="a")
+    bus.step()
+    old.inbox.clear()
+    old.register("a")
+    bus.step()
+
+    assert old.work() == [waits]
+    assert (bus.agent("a").moves, bus.agent("a").mailbox.in_flight) == (False, 1)
+
+
+def test_a_manifest_of_an_agent_that_moved_counts_no_more_for_the_node_that_let_it_go():
+    bus = Bus()
+    old = bus.node("old", "a")
+    say_moves(old)
+    bus.step()
+
+    assert (old.session.manifest_bytes, old.session.agents) == (0, {})
+
+
+def test_agents_that_move_make_room_for_living_ones_but_not_while_something_waits_for_them():
+    bus = Bus(limits=Limits(memory_bytes=64 << 14))  # 64 agents, and half of them may be down
+    names = [f"a{number}" for number in range(20)]
+    old, d = bus.node("old", *names), bus.delegator("d")
+    for name in names:
+        say_moves(old, name)
+    bus.step()
+    d.delegate("d", to="a7", timeout=60.0)
+    bus.step()
+    for node in "bc":
+        bus.node(node, *(f"{node}{number}" for number in range(31)))
+
+    registry = bus.state.registry
+    assert [name for name in names if registry.get(name.encode()) is not None] == ["a7"]
+    assert registry.places <= registry.most
+
+
+def test_a_state_that_comes_late_of_the_node_that_let_it_go_is_not_saved():
+    bus = Bus()
+    old, d = bus.node("old", "a"), bus.delegator("d")
+    begun = d.delegate("d", to="a")
+    bus.step()
+    old.respond("a", begun, Status.ACCEPTED)
+    say_moves(old)
+    bus.step()
+    answer = pack_envelope(
+        Kind.RESPONSE, request_id=request_id(begun), source=b"a", target=b"d", capability=b"x.y", attempt=1,
+        status=Status.COMPLETED, body=pack({}),
+    )  # fmt: skip
+    old.raw(join_frame([join_state(answer, BroughtState(0, b"", b"i" * 16, 1, b"late"))], old.said_session))
+    bus.step()
+
+    assert [one.code for one in d.took(Kind.RESPONSE) if one.status.is_terminal] == ["node_lost"]
+    assert bus.state.agent_states.get("a") is None
+
+
+# -- brokers that die --------------------------------------------------------------------------------------------
+
+
+def movers(window: int = 2) -> tuple[World, Life, Life, Life]:
+    world = World(window=window)
+    lives = world.life("d"), world.life("na", "a"), world.life("nb", "b")
+    world.settle()
+    return world, *lives
+
+
+def back(world: World, *lives: Life) -> None:
+    for life in lives:
+        life.greet()
+    world.settle()
+
+
+@pytest.mark.parametrize("crashes", [[0], [1], [2], [4], [1, 1], [0, 3]])
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_nothing_that_waits_is_lost_though_brokers_die_while_it_moves(crashes: list[int], is_heard: bool):
+    world, d, a, b = movers()
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(6)]
+    world.settle()
+    a.say(pack_envelope(Kind.UNREGISTER, source=b"a", body=pack({"condition": "restarting"})))
+    if not is_heard:  # what it had is handed back only to the next broker
+        world.crash()
+    a.leave("a", moves=True)
+
+    for steps in crashes:
+        for _ in range(steps):
+            world.settle(1)
+        world.crash()
+        back(world, d, a, b)
+    asked.append(d.ask("once", to="a", timeout=900.0))
+    world.settle()
+    arrive(world, b, len(asked))
+
+    assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * len(asked)
+    assert a.works == {}
+
+
+def test_what_had_begun_is_lost_once_and_the_rest_is_kept_though_the_broker_dies():
+    world, d, a, b = movers()
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(4)]
+    world.settle()
+    a.answer(asked[0].number, Status.ACCEPTED)
+    world.settle()
+    world.crash()
+    a.leave("a", moves=True)
+    back(world, d, a, b)
+    arrive(world, b, 4)
+
+    assert asked[0].outcomes == [(Status.FAILED_EXECUTION, "node_lost")]
+    assert [one.outcomes for one in asked[1:]] == [[(Status.COMPLETED, "")]] * 3
+
+
+def arrive(world: World, to: Life, count: int) -> None:
+    """Let the agent be up on that process, and end all that it is given."""
+    to.hosted.add("a")
+    to.add("a")
+    for _ in range(count):
+        world.settle()
+        for number in list(to.works):
+            to.answer(number)
+    world.settle()
+
+
+def test_what_had_not_arrived_at_the_node_that_let_it_go_is_kept_though_the_broker_dies_before_it_hears_that():
+    world, d, a, b = movers()
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(4)]
+    world.step()
+    world.journal.sync()
+    world.step()
+    assert a.inbound  # and it is lost with the broker
+    world.crash()
+    a.leave("a", moves=True)
+    back(world, d, a, b)
+    arrive(world, b, 4)
+
+    assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 4
+
+
+def test_what_had_begun_and_its_node_knows_nothing_of_runs_again_before_the_rest_if_it_may():
+    world, d, a, b = movers(window=1)
+    asked = [d.ask("twice", to="a", timeout=900.0) for _ in range(3)]
+    world.settle()
+    a.answer(asked[0].number, Status.ACCEPTED)
+    world.settle()
+    world.crash()
+    a.works.clear()
+    a.leave("a", moves=True)
+    back(world, d, a, b)
+    arrive(world, b, 3)
+
+    assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 3
+    assert [one.given for one in asked] == [[1, 2], [1], [1]]
+
+
+def test_it_is_known_in_the_step_in_which_it_is_said_however_much_others_leave_to_be_ruled_on(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 4)  # one delegation of an agent that goes
+    world = World(window=2)
+    d, a, b = world.life("d"), world.life("na", "a", "c"), world.life("nb")
+    world.settle()
+    a.say(pack_envelope(Kind.UNREGISTER, source=b"a", body=pack({"condition": "restarting"})))
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(4)]
+    for _ in range(8):
+        d.ask("once", to="c", timeout=900.0)
+    world.settle()
+    a.leave("c")
+    a.leave("a", moves=True)
+    world.step()
+    world.journal.sync()
+    a.channel.acknowledge(a.channel.last)  # its node says no more of it
+    world.crash()
+    back(world, d, a, b)
+    arrive(world, b, 4)
+
+    assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 4
+
+
+def test_a_checkpoint_knows_who_moves():
+    bus = Bus()
+    old = bus.node("old", "a", "b")
+    say_moves(old)
+    bus.step()
+
+    kept = History.of(bus.history.pack())
+
+    assert {name: (one.is_down, one.moves) for name, one in kept.agents.items()} == {
+        "a": (True, True), "b": (False, False),
+    }  # fmt: skip
