@@ -42,7 +42,7 @@ def test_a_state_is_shown(own: Command, own_bus: Runtime) -> None:
 
 def test_a_state_is_not_shown_to_who_may_not_host_the_agent(folder: Path) -> None:
     access = Access(delegate=[DelegateRule("*", "*")], register=[RegisterRule("host", "*")], read="*")
-    url = f"ipc://{folder}/host.sock"
+    url = f"ipc://{folder}/guarded.sock"
     with Runtime(bind=url, name="host", access=access, drain=0.0) as bus:
         bus.start(Tally)
         bus.delegate("tally.add").result(10.0)
