@@ -100,6 +100,41 @@ def test_events_reach_a_subscriber_that_moves_each_once_and_in_order():
     assert handle(new) == ["second", "third", "fourth", "fifth"]
 
 
+def test_what_an_agent_that_goes_too_asks_of_one_that_moves_is_refused_at_once():
+    bus = Bus()
+    old, d = bus.node("old", "asks", "a"), bus.delegator("d")
+    holder = d.delegate("d", to="asks", timeout=60.0)
+    bus.step()
+    old.respond("asks", holder, Status.ACCEPTED)
+    for agent in ("asks", "a"):
+        old.send(Kind.UNREGISTER, source=agent.encode(), body={"condition": "restarting"})
+    say_moves(old)
+    bus.step()
+    named = old.delegate("asks", to="a", parent=holder, timeout=30.0)
+    other = d.delegate("d", to="a", timeout=30.0)
+    bus.step()
+
+    told = {received.number: (received.status, received.code) for received in old.took(Kind.RESPONSE)}
+    assert told == {named: (Status.REJECTED_CAPABILITY, "agent_down")}
+    assert d.outcomes() == {}, "which waits"
+    assert bus.entry(other) is not None
+
+
+def test_a_node_pays_for_what_is_looked_at_as_its_agent_moves():
+    bus = Bus()
+    old, d = bus.node("old", "a"), bus.delegator("d")
+    for _ in range(2_000):
+        d.delegate("d", to="a", timeout=60.0)
+    bus.step()
+    old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    bus.step()
+    before = old.session.input.tag
+    say_moves(old)
+    bus.step()
+
+    assert old.session.input.tag - before > 2_000 >> 5
+
+
 def test_others_that_take_work_get_what_comes_meanwhile_but_not_what_waits():
     bus = Bus(limits=Limits(window=1))
     old, new, d = bus.node("old", "a"), bus.node("new"), bus.delegator("d")

@@ -34,6 +34,10 @@ EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 """Of a sub-delegation that is cancelled for that."""
 
 
+_LOOKED_SHIFT: Final = 5
+"""32 delegations that are only looked at cost a point."""
+
+
 class Reassignment:
     """The part of the supervisor that takes work from agents that leave or are lost, and gives it to others.
 
@@ -63,6 +67,7 @@ class Reassignment:
         self._state.ledger.forget_ended_at_node(agent)
         if not agent.moves:
             yield from self.drained(agent)
+        agent.session.input.spend(len(agent.work) >> _LOOKED_SHIFT)
         sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
         moved: list[Entry] = []
         try:

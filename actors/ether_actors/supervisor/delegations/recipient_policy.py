@@ -29,6 +29,7 @@ _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
 _NOBODY: Final[frozenset[Registration]] = frozenset()
 _DOWN: Final = Condition.DOWN  # a member of an Enum costs a look-up each time that it is named
+_RESTARTING: Final = Condition.RESTARTING
 _DRAINING: Final = Condition.DRAINING
 _SINGLE: Final = Interface.SINGLE
 _CHAINED: Final = Interface.CHAINED
@@ -135,7 +136,7 @@ class RecipientPolicy:
             )
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
-        if agent.condition is _DRAINING or (agent.condition is _DOWN and not self.may_wait(agent)):
+        if agent.condition is _DRAINING or (agent.condition is _DOWN and not self._may_wait(agent, parent)):
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
         if not agent.manifest.takes(_kind(parent)):
@@ -158,10 +159,10 @@ class RecipientPolicy:
             if choice.agent not in blocked:
                 return choice  # the first look came to its bound before it
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
-        moving = (holder for holder in holders if self.may_wait(holder.agent) and holder.agent not in blocked)
+        moving = (holder for holder in holders if self._may_wait(holder.agent, parent) and holder.agent not in blocked)
         takes = [holder for holder in moving if holder.agent.manifest.takes(_kind(parent))]
         if takes:
-            return min(takes, key=lambda holder: holder.agent.mailbox.outstanding)
+            return min(takes, key=lambda holder: (holder.tier, holder.agent.mailbox.outstanding))
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)
             message = f"Nobody takes {name_of(capability)!r} now: {names}."
@@ -172,6 +173,10 @@ class RecipientPolicy:
         known = filter(grant.knows_capability, map(name_of, islice(registry.capabilities_near(capability), LOOKED_AT)))
         message = f"No agent holds {asked!r}."
         raise self._refused(grant, header, parent, "no_holder", message, asked=asked, known=known)
+
+    def _may_wait(self, agent: Registration, parent: Entry | None) -> bool:
+        """Whether work may wait for an agent that is down: not that of an agent which has to end it to be moved itself."""
+        return self.may_wait(agent) and (parent is None or not _goes(parent.agent))
 
     def _best(
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
@@ -189,6 +194,11 @@ class RecipientPolicy:
             Status.REJECTED_CAPABILITY, code, message, retryable=retryable, reason=reason, asked=asked, known=known,
             alternative_agent=other.agent.manifest.agent if other else None,
         )  # fmt: skip
+
+
+def _goes(agent: Registration) -> bool:
+    """Whether the node of an agent has it end what it works at."""
+    return agent.moves or agent.condition is _RESTARTING
 
 
 def _kind(parent: Entry | None) -> Interface:
