@@ -129,7 +129,8 @@ def test_a_node_pays_for_what_is_looked_at_as_its_agent_moves():
             d.delegate("d", to="a", timeout=60.0)
         bus.step()
         old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
-        old.hand_back("a", *old.work())
+        for number in old.work():
+            old.hand_back("a", number)
         bus.step()
         before = old.session.input.tag
         say_moves(old)
