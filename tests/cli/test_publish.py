@@ -52,6 +52,18 @@ def test_an_event_is_given_to_who_subscribes(
     assert thaw(event.data) == data
 
 
+def test_a_delivery_is_listed_in_the_log_and_the_publication_is_the_bus_s_own(folder: Path, tmp_path: Path) -> None:
+    url, journal = f"ipc://{folder}/logged.sock", tmp_path / "journal.db"
+    with Runtime(bind=url, name="host", journal=journal, drain=0.0) as bus:
+        heard: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        bus.start(Clerk, heard)
+        assert Command(folder, url)("publish", "orders.new", "7").code == 0
+        heard.get(timeout=10.0)
+    listed = Command(folder, None)("log", "--kind", "delegation", "-o", "jsonl", "--journal", str(journal))
+
+    assert [row["capability"] for row in listed.lines] == ["ether.event.orders.new"]
+
+
 def test_what_cannot_be_published_is_an_error(own: Command, own_bus: Runtime) -> None:
     own_bus.start(Clerk, queue.SimpleQueue())
 

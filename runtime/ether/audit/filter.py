@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ether.audit.entry import AuditEntry
-from ether_broker.envelope.names import BUS_PREFIX
+from ether_broker.envelope.names import BUS_PREFIX, EVENT_PREFIX
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Kind
 
@@ -59,5 +59,6 @@ def asks_for_queries(capabilities: Sequence[str]) -> bool:
 
 
 def is_query(entry: AuditEntry) -> bool:
-    """Whether somebody asks the bus about itself, as `ether top` does each second, or is answered."""
-    return entry.header.capability.startswith(BUS_PREFIX)
+    """Whether somebody asks the bus about itself, as `ether top` does each second, or is answered; a published event is none."""
+    capability = entry.header.capability
+    return capability.startswith(BUS_PREFIX) and not capability.startswith(EVENT_PREFIX)

@@ -34,7 +34,7 @@ def publish(
 ) -> None:
     """Publish an event to all agents that subscribe to TOPIC, and print how many they are.
 
-    It ends when the bus has given them the event; what they do with it, `ether log` shows.
+    It ends when the bus has given them the event; what they do with it, `ether log --capability ether.event` shows.
     """
     value = None if data is None else read_value(data, "DATA")
     with joined(bus, bus.wait) as found:
