@@ -59,6 +59,6 @@ def asks_for_queries(capabilities: Sequence[str]) -> bool:
 
 
 def is_query(entry: AuditEntry) -> bool:
-    """Whether somebody asks the bus about itself, as `ether top` does, or is answered; a published event is no such question."""
+    """Whether somebody asks the bus about itself, as `ether top` does, or is answered; a published event is no question."""
     capability = entry.header.capability
     return capability.startswith(BUS_PREFIX) and not capability.startswith(EVENT_PREFIX)
