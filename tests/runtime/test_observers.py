@@ -255,7 +255,7 @@ def test_an_observer_that_raises_is_told_where_nobody_reads_the_log(
 
     def run() -> None:
         broken = bus.observe(Broken())
-        echo(bus, 1)
+        echo(bus, 2)
         assert bus.settle(broken)
 
     monkeypatch.setattr(logging.getLogger("ether.observer"), "propagate", False)
