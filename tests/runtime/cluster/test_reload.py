@@ -628,11 +628,8 @@ def broken_crew(folder: Path, **fields: Any) -> AgentSpec:
     return AgentSpec(CREW, "crew", kwargs={"folder": str(folder)}, **fields)
 
 
-@WAYS
-def test_agents_that_never_were_up_and_are_to_scale_are_told_as_failed_until_one_is_up(
-    tmp_path: Path, way: dict[str, Any]
-):
-    single = broken_crew(tmp_path, count=2, **way)
+def test_agents_that_never_were_up_and_are_to_scale_are_told_as_failed_until_one_is_up(tmp_path: Path):
+    single = broken_crew(tmp_path, count=2, backoff=Backoff(60.0, maximum=60.0))
     scaled = replace(single, count=1, scale=Scale(3))
     with never_up(tmp_path, single) as it:
         assert is_told(it.reload(keeper_and(scaled)), scaled)
