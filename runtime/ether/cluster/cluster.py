@@ -349,7 +349,7 @@ class Cluster:
                 "await asyncio.to_thread(cluster.open), and in `finally` await asyncio.to_thread(cluster.close)."
             )
 
-        async def __aexit__(self, *_: object) -> None:
+        async def __aexit__(self, *_: object) -> None:  # Python looks for it before it enters
             raise NotImplementedError
 
     # -- looking -------------------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from ether_broker.errors import InvalidManifest
 
-__all__ = ["EVENT_MARK", "HOOKS", "check_is_new", "check_overridden", "check_own", "is_marked"]
+__all__ = ["EVENT_MARK", "check_is_new", "check_overridden", "check_own", "is_marked"]
 
 EVENT_MARK: Final = "__ether_event__"
 """The attribute of a method that handles events."""
 
 
-HOOKS: Final = ("on_start", "on_stop", "on_failure", "on_receive")
+_HOOKS: Final = ("on_start", "on_stop", "on_failure", "on_receive")
 """The methods of an agent that are called without a declaration."""
 
 
@@ -61,9 +61,9 @@ def check_own(cls: type) -> None:
         where = f"{cls.__qualname__}.{name}"
         if isinstance(method, staticmethod | classmethod) and (is_marked(method) or is_marked(method.__func__)):
             raise _unbound(method, where)
-        if name in HOOKS or not callable(method) or is_marked(method):
+        if name in _HOOKS or not callable(method) or is_marked(method):
             continue
-        if meant := next((hook for hook in HOOKS if _is_slip(name, hook)), None):
+        if meant := next((hook for hook in _HOOKS if _is_slip(name, hook)), None):
             raise InvalidManifest(
                 f"{where} is none of the methods that the bus calls. Did you mean {meant!r}? Name one of your own otherwise."
             )

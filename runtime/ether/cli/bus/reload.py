@@ -62,5 +62,6 @@ def reload(
 
 def _named_by(url: str) -> str | None:
     """The name of this user's cluster whose own address it is; None for any other."""
-    name = Path(own_endpoint(url)).stem
-    return name if own_endpoint(url) == default_endpoint(name) else None
+    own = own_endpoint(url)
+    name = Path(own).stem
+    return name if own == default_endpoint(name) else None
