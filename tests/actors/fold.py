@@ -115,9 +115,9 @@ def _agents(supervisor: Supervisor) -> dict[str, tuple[object, ...]]:
         agent.manifest.agent: (
             agent.session.node,
             agent.session.digest,
-            agent.condition is Condition.DOWN and agent not in waiting,
-            agent.moves and agent not in waiting,
-            waiting.get(agent) == "left",
+            not agent.is_hosted and waiting.get(agent, "moves") == "moves",
+            agent.condition is Condition.MOVING and waiting.get(agent, "moves") == "moves",
+            waiting.get(agent) == "left" or (agent.condition is Condition.MOVING and waiting.get(agent) == "node_lost"),
             agent.listener is not None,
         )
         for agent in supervisor.state.registry.agents

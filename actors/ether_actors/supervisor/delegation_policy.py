@@ -27,7 +27,7 @@ from ether_actors.supervisor.delegations.rejection import (
     too_deep,
 )
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
-from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
@@ -50,6 +50,7 @@ MAX_CHAIN: Final = 128
 """Delegations in a chain; a longer one is taken for a runaway recursion."""
 _SEND: Final = Offer.SEND  # a member of an Enum costs a look-up each time that it is named
 _FULL: Final = Offer.FULL
+_MOVING: Final = Condition.MOVING
 _RELEASE: Final = b"ether.release"
 """What may be done while the journal cannot be written: it lets others go on."""
 _ANOTHERS: Final = (
@@ -80,7 +81,7 @@ class DelegationPolicy:
         self._replay = replay
         self._rejection_policy = RejectionPolicy(state, delivery)
         self.on_given_while_down: Callable[[Registration], None] = lambda _agent: None
-        """Told of an agent that is down, as it moves, and for which work waits now."""
+        """Told of an agent that moves, and for which work waits now."""
 
     def delegation(self, session: Session, header: Header, envelope: bytes) -> None:
         """Accept a delegation, or answer it at once."""
@@ -245,7 +246,7 @@ class DelegationPolicy:
             )  # fmt: skip
         if offer is _SEND:
             self._delivery.send(entry)
-        elif agent.moves:
+        elif agent.condition is _MOVING:
             self.on_given_while_down(agent)
 
     def _parent(self, header: Header) -> Entry:

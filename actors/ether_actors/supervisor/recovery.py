@@ -13,6 +13,7 @@ from typing import Final
 from ether_actors.supervisor.capabilities.administration import Administration
 from ether_actors.supervisor.capabilities.lease_service import LeaseService
 from ether_actors.supervisor.journal.history import Accepted, History
+from ether_actors.supervisor.membership.departures import MOVES, NOT_TAKEN
 from ether_actors.supervisor.membership.membership import Membership
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
@@ -75,10 +76,12 @@ def recover(
             state.ledger.open(entry)
             questions.append(entry)
         elif entry is not None:
-            window = max(history.window, accepted.window)
+            window: int | None = max(history.window, accepted.window)
             present = history.agents.get(entry.agent.manifest.agent)
-            if present is not None and present.scales and not present.was_another:
-                window = min(window, entry.agent.manifest.max_concurrency)
+            if present is not None and present.leaving in {MOVES, NOT_TAKEN}:
+                window = None
+            elif present is not None and present.scales and not present.was_another:
+                window = min(max(history.window, accepted.window), entry.agent.manifest.max_concurrency)
             _place(state.ledger, entry, accepted, turns, window)
             if entry.holds_credit:
                 works.setdefault(entry.agent.name, []).append(entry)
@@ -120,13 +123,14 @@ def _restore_agents(
         if manifest is None:  # agents of one class have the same
             manifest = Manifest.parse_without_schemas({**unpack(agent.manifest), "agent": name})
             manifests[agent.manifest] = manifest
-        condition = Condition.DOWN if agent.is_down else Condition.RESTARTING
+        condition = Condition.RESTARTING
+        if agent.is_down:
+            condition = Condition.MOVING if agent.moves else Condition.DOWN
         own = manifest.model_copy(update={"agent": name})
         listener = membership.registering.listener if agent.scales else None
         registration = state.registry.restore(own, session, condition, len(agent.manifest), listener)
         if agent.is_down:
             session.agents.pop(registration.name, None)
-            registration.moves = agent.moves
             kept.append(registration)
         elif name in reasons:
             leaving[registration] = reasons[name]
@@ -183,21 +187,23 @@ def _publisher(envelope: bytes, body: int) -> str:
     return str(params.get("publisher", "")) if isinstance(params, dict) else ""
 
 
-def _place(ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[tuple[bytes, int]], window: int) -> None:
+def _place(
+    ledger: Ledger, entry: Entry, accepted: Accepted, turns: Counter[tuple[bytes, int]], window: int | None
+) -> None:
     """Put an entry where it was: with its node, if it may have been sent there; else into the mailbox.
 
     Each priority of a mailbox is emptied in order and only as far as there is credit. So what was never reassigned, and is
     behind the first `window` of those of its priority, was not sent; unless it is volatile, and left before the end that gave
     it its credit was in the journal. The window is the largest of the brokers that may have sent it; of
-    an instance that scales, the places that it has.
+    an instance that scales, the places that it has. It is None of one that moves: its node has said what it had.
     """
     ledger.open(entry)
     mailbox = entry.agent.mailbox
     turn = entry.agent.name, entry.priority
     if not accepted.agent:
         turns[turn] += 1
-    may_be_sent = bool(accepted.agent) or entry.is_volatile or turns[turn] <= window
-    if entry.agent.condition is Condition.DOWN or not (accepted.is_running or may_be_sent):
+    may_be_sent = window is not None and (bool(accepted.agent) or entry.is_volatile or turns[turn] <= window)
+    if not entry.agent.is_hosted or not (accepted.is_running or may_be_sent):
         mailbox.restore(entry)
         return
     mailbox.take_credit()

@@ -175,8 +175,10 @@ class Supervisor:
         self._membership.registering.listener = self.sharing.changed
         state_service.may_speak_for = self._membership.may_speak_for
         lost_agents = self._membership.departures.remembered
-        event_service.on_given_while_down, event_service.down_until = lost_agents.given, lost_agents.until
-        self._policy.on_given_while_down, recipients.may_wait = lost_agents.given, lost_agents.takes_work
+        event_service.down_until = lost_agents.until
+        event_service.on_given_while_down = lost_agents.given
+        self._policy.on_given_while_down = lost_agents.given
+        reassignment.on_given_while_down = lost_agents.given
         self._responses = ResponsePolicy(
             self.state, delivery, reassignment, self._progress, self._membership.may_speak_for, state_service.take
         )

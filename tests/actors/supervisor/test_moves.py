@@ -102,8 +102,9 @@ def test_events_reach_a_subscriber_that_moves_each_once_and_in_order():
 
 def test_what_an_agent_that_goes_too_asks_of_one_that_moves_is_refused_at_once():
     bus = Bus()
-    old, d = bus.node("old", "asks", "a"), bus.delegator("d")
-    holder = d.delegate("d", to="asks", timeout=60.0)
+    old, d = bus.node("old", "a"), bus.delegator("d")
+    old.register("asks", "z.z")
+    holder = d.delegate("d", "z.z", timeout=60.0)
     bus.step()
     old.respond("asks", holder, Status.ACCEPTED)
     for agent in ("asks", "a"):
@@ -111,11 +112,12 @@ def test_what_an_agent_that_goes_too_asks_of_one_that_moves_is_refused_at_once()
     say_moves(old)
     bus.step()
     named = old.delegate("asks", to="a", parent=holder, timeout=30.0)
+    to_any = old.delegate("asks", parent=holder, timeout=30.0)
     other = d.delegate("d", to="a", timeout=30.0)
     bus.step()
 
     told = {received.number: (received.status, received.code) for received in old.took(Kind.RESPONSE)}
-    assert told == {named: (Status.REJECTED_CAPABILITY, "agent_down")}
+    assert told == dict.fromkeys((named, to_any), (Status.REJECTED_CAPABILITY, "agent_down"))
     assert d.outcomes() == {holder: Status.ACCEPTED}, "the other waits"
     assert bus.entry(other) is not None
 
@@ -173,25 +175,104 @@ def test_what_had_begun_and_was_not_handed_back_is_ruled_on_as_that_of_a_lost_no
     assert codes == {begun: outcome, waits: ""}
 
 
-def test_what_comes_is_refused_when_the_time_for_which_the_name_is_kept_has_ended():
+@pytest.mark.parametrize("to", ["a", ""])
+def test_what_waits_is_refused_when_no_node_has_taken_the_name_in_time(to: str):
     bus = Bus()
     old, d = bus.node("old", "a"), bus.delegator("d")
     say_moves(old)
     bus.step()
-    waits = d.delegate("d", to="a", timeout=60.0)
-    bus.pass_time(11.0)
-    late = [d.delegate("d", to=to) for to in ("a", "")]
+    waits = d.delegate("d", to=to, timeout=100_000.0)
+    bus.pass_time(9.0)
+    assert d.outcomes() == {}
+    bus.pass_time(2.0)
+    late = d.delegate("d", to="a")
     bus.step()
 
     told = {one.number: one for one in d.took(Kind.RESPONSE)}
-    assert {number: told[number].code for number in told} == dict.fromkeys(late, "agent_down")
-    assert all(one.body["error"]["retryable"] for one in told.values())
-    bus.pass_time(60.0)
-    assert d.outcomes() == {waits: Status.TIMEOUT}
-    bus.pass_time(1.0)
-    d.delegate("d", to="a")
+    assert {number: one.code for number, one in told.items()} == {waits: "agent_gone", late: "unknown_agent"}
+    assert told[waits].body["error"]["retryable"]
+    assert "a moved, and no node has taken it" in told[waits].body["error"]["message"]
+    assert [event["reason"] for event in bus.events("agent_down")] == ["moves", "not_taken"]
+
+
+def test_what_waits_goes_to_another_holder_when_no_node_has_taken_the_name_in_time():
+    bus = Bus()
+    old, d = bus.node("old", "a"), bus.delegator("d")
+    say_moves(old)
+    any_holder, named = d.delegate("d", timeout=900.0), d.delegate("d", to="a", timeout=900.0)
     bus.step()
-    assert d.outcome().code == "unknown_agent"
+    other = bus.node("other", "b")
+    bus.step()
+    bus.pass_time(11.0)
+
+    assert other.work() == [any_holder]
+    assert (refused := d.outcome()).code == "agent_gone"
+    assert refused.number == named
+
+
+def test_work_finds_an_agent_that_moves_behind_any_number_of_lost_holders():
+    bus = Bus()
+    lost, old, d = bus.node("lost", *(f"b{n:02}" for n in range(40))), bus.node("old", "z"), bus.delegator("d")
+    lost.die()
+    bus.pass_time(9.0)
+    say_moves(old, "z")
+    asked = d.delegate("d", timeout=60.0)
+    bus.step()
+
+    assert (d.outcomes(), bus.entry(asked).agent.name) == ({}, b"z")
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_what_waits_for_a_holder_that_leaves_waits_for_one_that_moves(is_taken: bool):
+    bus = Bus(limits=Limits(window=1))
+    old, other, new, d = bus.node("old", "a"), bus.node("other"), bus.node("new"), bus.delegator("d")
+    say_moves(old)
+    other.register("b")
+    bus.step()
+    begun, *waiting = [d.delegate("d", timeout=60.0) for _ in range(3)]
+    bus.step()
+    assert other.work() == [begun]
+    other.send(Kind.UNREGISTER, source=b"b", body={"condition": "gone", "reason": "left"})
+    bus.pass_time(9.0)
+    assert d.outcomes() == {begun: Status.FAILED_EXECUTION}
+    if is_taken:
+        new.register("a")
+    else:
+        bus.pass_time(2.0)
+    bus.step()
+
+    assert hear_all(new) == (waiting if is_taken else [])
+    told = {one.number: one.code for one in d.took(Kind.RESPONSE)}
+    assert told == dict.fromkeys(waiting, "" if is_taken else "agent_gone")
+
+
+@pytest.mark.parametrize("says_first", ["a", "asks"])
+def test_what_an_agent_that_goes_too_asked_before_of_one_that_moves_is_refused_as_both_go(says_first: str):
+    bus = Bus()
+    old, far, d = bus.node("old", "a"), bus.node("far", "asks"), bus.delegator("d")
+    holder = d.delegate("d", to="asks", timeout=60.0)
+    bus.step()
+    far.respond("asks", holder, Status.ACCEPTED)
+    old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    bus.step()
+    child = far.delegate("asks", to="a", parent=holder, timeout=30.0)
+    other = d.delegate("d", to="a", timeout=30.0)
+    bus.step()
+    if says_first == "a":
+        say_moves(old)
+        bus.step()
+        assert far.took(Kind.RESPONSE) == []
+    far.send(Kind.UNREGISTER, source=b"asks", body={"condition": "restarting"})
+    bus.step()
+    if says_first == "asks":
+        assert far.took(Kind.RESPONSE) == [], "an agent that restarts is up soon"
+        say_moves(old)
+    bus.step()
+
+    told = {received.number: (received.status, received.code) for received in far.took(Kind.RESPONSE)}
+    assert told == {child: (Status.REJECTED_CAPABILITY, "agent_down")}
+    assert bus.entry(other) is not None
+    assert [event["reason"] for event in bus.events("agent_down")] == ["moves"]
 
 
 def test_what_it_does_not_declare_any_more_is_refused_and_the_rest_is_done():
@@ -223,7 +304,7 @@ def test_only_its_own_node_says_that_an_agent_moves():
     bus.step()
 
     assert other.refusal().code == "duplicate_agent"
-    assert (bus.agent("a").condition, bus.agent("a").moves) == (Condition.UP, False)
+    assert bus.agent("a").condition is Condition.UP
 
 
 def test_only_a_node_that_may_host_it_takes_the_name():
@@ -275,7 +356,7 @@ def test_the_node_that_let_it_go_may_take_it_back_with_all_its_credit(ended: int
     bus.step()
 
     assert old.work() == [waits]
-    assert (bus.agent("a").moves, bus.agent("a").mailbox.in_flight) == (False, 1)
+    assert (bus.agent("a").condition, bus.agent("a").mailbox.in_flight) == (Condition.UP, 1)
 
 
 def test_a_manifest_of_an_agent_that_moved_counts_no_more_for_the_node_that_let_it_go():
@@ -321,6 +402,31 @@ def test_a_state_that_comes_late_of_the_node_that_let_it_go_is_not_saved():
 
     assert [one.code for one in d.took(Kind.RESPONSE) if one.status.is_terminal] == ["node_lost"]
     assert bus.state.agent_states.get("a") is None
+
+
+def test_a_state_that_comes_with_an_outcome_that_counts_is_saved(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 16)  # one delegation of an agent that goes
+    bus = Bus(limits=Limits(window=32))
+    old, d = bus.node("old"), bus.delegator("d")
+    old.register("a", max_concurrency=32)
+    bus.step()
+    begun = [d.delegate("d", to="a", timeout=60.0) for _ in range(4)]
+    bus.step()
+    for number in begun:
+        old.respond("a", number, Status.ACCEPTED)
+    bus.step()
+    say_moves(old)
+    answer = pack_envelope(
+        Kind.RESPONSE, request_id=request_id(begun[-1]), source=b"a", target=b"d", capability=b"x.y", attempt=1,
+        status=Status.COMPLETED, body=pack({}),
+    )  # fmt: skip
+    old.raw(join_frame([join_state(answer, BroughtState(0, b"", b"i" * 16, 1, b"its own"))], old.said_session))
+    bus.step()
+    bus.pass_time(1.0)
+
+    codes = [one.code for one in d.took(Kind.RESPONSE) if one.status.is_terminal]
+    assert sorted(codes) == ["", "node_lost", "node_lost", "node_lost"]
+    assert bus.state.agent_states.get("a").data == b"its own"
 
 
 # -- brokers that die --------------------------------------------------------------------------------------------
@@ -442,6 +548,34 @@ def test_it_is_known_in_the_step_in_which_it_is_said_however_much_others_leave_t
     arrive(world, b, 4)
 
     assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 4
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 40])
+def test_what_had_not_begun_is_kept_though_the_broker_dies_before_it_has_ruled_on_what_had(
+    monkeypatch: pytest.MonkeyPatch, steps: int
+):
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 32)
+    world, d, a, b = movers(window=16)
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(40)]
+    world.settle()
+    begun = list(a.works)
+    for number in begun[::2]:
+        a.answer(number, Status.ACCEPTED)
+    world.settle()
+    a.leave("a", moves=True)
+    for _ in range(steps):
+        world.step()
+    assert bool(world.supervisor._membership.departures.waiting) is (steps < 40)
+    world.journal.sync()
+    a.channel.acknowledge(a.channel.last)
+    world.crash()
+    back(world, d, a, b)
+    arrive(world, b, 30)
+
+    outcomes = {one.number: one.outcomes for one in asked}
+    lost = {number for number in outcomes if outcomes[number] == [(Status.FAILED_EXECUTION, "node_lost")]}
+    assert lost == set(begun)
+    assert all(outcomes[number] == [(Status.COMPLETED, "")] for number in outcomes.keys() - lost)
 
 
 def test_a_checkpoint_knows_who_moves():

@@ -110,9 +110,12 @@ def test_among_equals_the_turn_goes_round():
 
 @pytest.mark.parametrize(
     ("condition", "takes"),
-    [(Condition.UP, True), (Condition.RESTARTING, True), (Condition.DRAINING, False), (Condition.DOWN, False)],
-)
-def test_only_an_agent_that_is_up_or_restarts_is_chosen(condition: Condition, takes: bool):
+    [
+        (Condition.UP, True), (Condition.RESTARTING, True), (Condition.MOVING, True),
+        (Condition.DRAINING, False), (Condition.DOWN, False),
+    ],
+)  # fmt: skip
+def test_only_an_agent_that_is_up_restarts_or_moves_is_chosen(condition: Condition, takes: bool):
     alone, paired = registry(manifest("a", "x.y")), registry(manifest("a", "x.y"), manifest("b", "x.y"))
     for made in (alone, paired):
         made.condition(made.get(b"a"), condition)
@@ -132,9 +135,23 @@ def test_an_agent_that_restarts_gets_work_when_those_that_are_up_have_128_more()
     assert chosen(made, b"x.y") == "a"
 
 
+def test_an_agent_that_moves_gets_work_when_nobody_else_takes_it():
+    made = registry(manifest("a", "x.y"), *(manifest(name, "x.y") for name in "bcdefghijklmnopqrstuvwxyz"))
+    made.condition(made.get(b"a"), Condition.MOVING)
+    for name in "bcdefghijklmnopqrstuvwxy":
+        made.condition(made.get(name.encode()), Condition.DOWN)
+    made.condition(made.get(b"z"), Condition.RESTARTING)
+    busy(made.get(b"z"), 1_000)
+    assert chosen(made, b"x.y") == "z"
+
+    made.condition(made.get(b"z"), Condition.DRAINING)
+
+    assert chosen(made, b"x.y") == "a"
+
+
 def test_an_agent_that_is_up_again_is_chosen_again():
     made = registry(manifest("a", "x.y"), manifest("b", "x.y"))
-    for condition in (Condition.DRAINING, Condition.DOWN, Condition.RESTARTING):
+    for condition in (Condition.DRAINING, Condition.DOWN, Condition.RESTARTING, Condition.MOVING):
         made.condition(made.get(b"a"), condition)
         assert chosen(made, b"x.y") == "b"
         made.condition(made.get(b"a"), Condition.UP)
@@ -224,7 +241,7 @@ ACCESS: Final = Access(
     delegate=[DelegateRule("some", to=["a*", "b*"]), DelegateRule("few", to="a1"), DelegateRule("what", what="x.y*")]
 )
 GRANTS: Final = (EVERYTHING, *(ACCESS.grant("n", who) for who in ("some", "few", "what", "nobody")))
-TAKES: Final = (Condition.UP, Condition.RESTARTING)
+TAKES: Final = (Condition.UP, Condition.RESTARTING, Condition.MOVING)
 NAMES: Final = ("x.y", "x.y.z", "x.y.y", "y", "*", "q.y", "x")
 
 
@@ -233,8 +250,8 @@ def takes(choice: Choice) -> bool:
 
 
 def rank(choice: Choice) -> tuple[float, ...]:
-    restarting = 128 * (choice.agent.condition is Condition.RESTARTING)
-    load = choice.agent.mailbox.outstanding + restarting
+    more = {Condition.RESTARTING: 128, Condition.MOVING: 1 << 40}.get(choice.agent.condition, 0)
+    load = choice.agent.mailbox.outstanding + more
     return choice.tier, load, choice.capability.latency_weight, -choice.capability.confidence
 
 

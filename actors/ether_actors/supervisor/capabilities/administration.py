@@ -332,7 +332,7 @@ def _describe(agent: Registration, now: float, stalled: float) -> dict[str, Any]
         "version": agent.manifest.version,
         "role": agent.manifest.role,
         # Until its node is back after a restart of the broker it takes work, and is not there.
-        "condition": (Condition.DOWN if agent.session.lost else agent.condition).value,
+        "condition": (Condition.DOWN if agent.session.lost and agent.is_hosted else agent.condition).value,
         "busy_for": agent.load.get("busy_for", 0.0) if is_up else 0.0,
         "stalled_for": round(silent, 3) if is_up and silent > stalled else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],

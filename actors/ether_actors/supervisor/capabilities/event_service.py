@@ -44,8 +44,6 @@ _HEADERS: Final = 256
 """Bytes of a delivery beside its event, about."""
 _SHOWN: Final = 100
 """Subscribers without room that an answer names."""
-_TAKING: Final = frozenset({Condition.UP, Condition.RESTARTING, Condition.DOWN})
-"""Conditions in which a mailbox takes an event; an agent that drains takes nothing new."""
 
 
 class EventService:
@@ -119,9 +117,11 @@ class EventService:
         looked = 0
         for agent in self._state.registry.subscriptions.subscribers(topic):
             looked += 1
-            if agent.condition not in _TAKING or not (grant is None or grant.permits(name, agent.manifest.agent)):
+            if agent.condition is Condition.DRAINING or not (
+                grant is None or grant.permits(name, agent.manifest.agent)
+            ):
                 pass
-            elif agent.condition is not Condition.DOWN:
+            elif agent.is_hosted:
                 agents.append(agent)
             elif self.down_until(agent) > now:
                 down.append(agent)
@@ -144,7 +144,7 @@ class EventService:
         choice = state.registry.resolve(agent, EVENT_PREFIX + topic.encode())
         assert choice is not None
         deadline = state.now + timeout
-        if agent.condition is Condition.DOWN:
+        if not agent.is_hosted:
             deadline = min(deadline, self.down_until(agent))
         envelope = pack_plain_delegation(
             state.make_id(), state.bus.name, agent.name, choice.name, body, timeout=timeout, timestamp=state.wall,
@@ -164,7 +164,7 @@ class EventService:
         state.pass_on(asked.asking_session, envelope)
         if offer is Offer.SEND:
             delivery.send(entry)
-        elif agent.condition is Condition.DOWN:
+        elif not agent.is_hosted:
             self.on_given_while_down(agent)
         return None
 

@@ -65,14 +65,16 @@ class StateService:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
-        if agent is None or agent.moves or not (agent.session is session or self.may_speak_for(session, agent)):
+        if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # another instance's
+        is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
+        if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
+            return header, answer  # another node may have read its state
         known, code = state.agent_states.get(name), ""
         kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.principal)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
         is_newest = said.instance != agent.refused_instance
         is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))
-        is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if not is_open and (not is_newest or self._came_before(header)):
             return header, answer  # of an older one, or what it brought was refused
         if not is_newest:
@@ -136,7 +138,7 @@ class StateService:
         name = _agent(params)
         agent = self._state.registry.get(name.encode())
         if agent is not None:
-            what = "its node may come back" if agent.condition is Condition.DOWN else "stop it"
+            what = "stop it" if agent.is_hosted else "a node may bring it back"
             raise InvalidEnvelope(f"{name} is {agent.condition.value}: {what} before its state is forgotten.")
         is_forgotten = self._state.agent_states.discard(name)
         if is_forgotten:

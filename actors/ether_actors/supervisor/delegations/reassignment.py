@@ -5,12 +5,12 @@ Others get it where they may; the rest waits, or is answered for.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from operator import attrgetter
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy, would_wait_for_itself
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
@@ -21,7 +21,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.transport.sessions.cost import MOVED
 from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
-__all__ = ["EARLIER_RUN", "MAX_ATTEMPTS", "Reassignment"]
+__all__ = ["EARLIER_RUN", "LOOKED_SHIFT", "MAX_ATTEMPTS", "Reassignment"]
 
 MAX_ATTEMPTS: Final = 5
 """The largest number of runs of an idempotent delegation, which may be what kills its nodes: then the loss of a node
@@ -34,7 +34,7 @@ EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 """Of a sub-delegation that is cancelled for that."""
 
 
-_LOOKED_SHIFT: Final = 5
+LOOKED_SHIFT: Final = 5
 """32 delegations that are only looked at cost a point."""
 
 
@@ -49,11 +49,13 @@ class Reassignment:
         self._state = state
         self._delivery = delivery
         self._recipients = recipients
+        self.on_given_while_down: Callable[[Registration], None] = lambda _agent: None
+        """Told of an agent that moves, and for which work waits now."""
 
     def lost(self, agent: Registration, why: str) -> Generator[int, None, None]:
         """End or redeliver the work of an agent whose node is gone (G3); what only waited goes to others, or is kept for it.
 
-        All that waits for an agent that moves is kept.
+        All that waits for an agent that moves is kept, unless that would wait for itself.
 
         A node that let the agent go is told to stop each as it is ruled on: its reply to the CANCEL is not an outcome.
 
@@ -65,9 +67,10 @@ class Reassignment:
             why: for people.
         """
         self._state.ledger.forget_ended_at_node(agent)
-        if not agent.moves:
+        moves = agent.condition is Condition.MOVING
+        if not moves:
             yield from self.drained(agent)
-        agent.session.input.spend(len(agent.work) >> _LOOKED_SHIFT)
+        agent.session.input.spend(len(agent.work) >> LOOKED_SHIFT)
         sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
         moved: list[Entry] = []
         try:
@@ -96,6 +99,14 @@ class Reassignment:
                 f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part.",
             )
             yield 1
+        if moves:
+            yield from self.refuse_deadlocked(agent)
+
+    def refuse_deadlocked(self, agent: Registration) -> Generator[int, None, None]:
+        """Refuse what waits for an agent that moves and was delegated by agents which have to be gone before it is taken."""
+        waiting = [entry for entry in agent.work if entry.state is State.QUEUED]
+        deadlocked = [entry for entry in waiting if would_wait_for_itself(agent, entry.parent)]
+        yield from self._refuse_all(agent, deadlocked, "agent_down", "moves, and so does who delegated it")
 
     def _end_earlier(self, entry: Entry) -> Generator[int, None, None]:
         """End the sub-delegations of a run of which another is to follow."""
@@ -118,21 +129,28 @@ class Reassignment:
             if kept and agent.listener is not None:
                 agent.listener(agent)
 
-    def gone(self, agent: Registration) -> Generator[int, None, None]:
+    def gone(self, agent: Registration, why: str) -> Generator[int, None, None]:
         """Answer for an agent that left for good: what waits goes to others, or is refused; the rest was lost.
 
         In this order: a broker restarted meanwhile assumes that the oldest remaining ones had been sent.
+
+        Args:
+            agent: is down.
+            why: for people, after its name.
         """
         yield from self.drained(agent)
-        yield from self._refuse_all(agent, [entry for entry in agent.oldest_first if entry.state is State.QUEUED])
+        waiting = [entry for entry in agent.oldest_first if entry.state is State.QUEUED]
+        yield from self._refuse_all(agent, waiting, "agent_gone", why)
         yield from self.lost(agent, "it left")
         while agent.work:  # what was handed back meanwhile too
-            yield from self._refuse_all(agent, agent.oldest_first)
+            yield from self._refuse_all(agent, agent.oldest_first, "agent_gone", why)
 
-    def _refuse_all(self, agent: Registration, entries: list[Entry]) -> Generator[int, None, None]:
+    def _refuse_all(
+        self, agent: Registration, entries: list[Entry], code: str, why: str
+    ) -> Generator[int, None, None]:  # fmt: skip
         for entry in entries:
             if not entry.is_over and entry.agent is agent:
-                self._reject(entry, "agent_gone", "has left", retryable=True)
+                self._reject(entry, code, why, retryable=True)
                 yield 1
 
     def handed_back(self, entry: Entry) -> None:
@@ -280,6 +298,8 @@ class Reassignment:
         self._state.ledger.move(entry, choice)
         entry.envelope = rehead(header, entry.envelope, target=choice.agent.name, capability=choice.name)
         (choice.agent.mailbox.put_back if first else choice.agent.mailbox.restore)(entry)
+        if choice.agent.condition is Condition.MOVING:
+            self.on_given_while_down(choice.agent)
         self.tell_reassigned(entry)
 
     def tell_reassigned(self, entry: Entry) -> None:

@@ -6,7 +6,7 @@ Who of the permitted holders gets it, by load and by turn, is the rule of `regis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final
@@ -23,14 +23,15 @@ from ether_broker.errors import AccessDenied
 from ether_broker.security.access_list import EVERYTHING, Grant
 from ether_broker.wire.frame import Flag, Header, name_of
 
-__all__ = ["RecipientPolicy"]
+__all__ = ["RecipientPolicy", "would_wait_for_itself"]
 
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
 _NOBODY: Final[frozenset[Registration]] = frozenset()
-_DOWN: Final = Condition.DOWN  # a member of an Enum costs a look-up each time that it is named
-_RESTARTING: Final = Condition.RESTARTING
+_MOVING: Final = Condition.MOVING  # a member of an Enum costs a look-up each time that it is named
 _DRAINING: Final = Condition.DRAINING
+_GOING: Final = frozenset({Condition.RESTARTING, Condition.MOVING})
+"""Of agents whose nodes have them end what they work at."""
 _SINGLE: Final = Interface.SINGLE
 _CHAINED: Final = Interface.CHAINED
 _SHOWN: Final = 8
@@ -41,8 +42,6 @@ class RecipientPolicy:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.may_wait: Callable[[Registration], bool] = lambda _agent: False
-        """Whether an agent that is down moves, so that work may wait for it."""
 
     def choose(self, node: str, header: Header, parent: Entry | None) -> Choice:
         """Whom a delegation goes to.
@@ -136,9 +135,10 @@ class RecipientPolicy:
             )
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
-        if agent.condition is _DRAINING or (agent.condition is _DOWN and not self._may_wait(agent, parent)):
+        if not agent.takes_work or would_wait_for_itself(agent, parent):
             message = f"{agent.manifest.agent} is {agent.condition.value}."
-            raise self._refused(grant, header, parent, f"agent_{agent.condition.value}", message, retryable=True)
+            code = "agent_draining" if agent.condition is _DRAINING else "agent_down"
+            raise self._refused(grant, header, parent, code, message, retryable=True)
         if not agent.manifest.takes(_kind(parent)):
             raise self._refused(grant, header, parent, "not_in_interface", _interface(agent, parent))
         if parent is not None and _is_cycle(agent, parent):
@@ -156,13 +156,9 @@ class RecipientPolicy:
         if (choice := registry.choose(capability, _CHAINED if parent is None else _SINGLE, grant)) is not None:
             if not choice.agent.manifest.takes(_kind(parent)):
                 raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
-            if choice.agent not in blocked:
+            if choice.agent not in blocked and not would_wait_for_itself(choice.agent, parent):
                 return choice  # the first look came to its bound before it
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
-        moving = (holder for holder in holders if self._may_wait(holder.agent, parent) and holder.agent not in blocked)
-        takes = [holder for holder in moving if holder.agent.manifest.takes(_kind(parent))]
-        if takes:
-            return min(takes, key=lambda holder: (holder.tier, holder.agent.mailbox.outstanding))
         if holders:
             names = ", ".join(f"{holder.agent.manifest.agent} ({holder.agent.condition.value})" for holder in holders)
             message = f"Nobody takes {name_of(capability)!r} now: {names}."
@@ -174,15 +170,12 @@ class RecipientPolicy:
         message = f"No agent holds {asked!r}."
         raise self._refused(grant, header, parent, "no_holder", message, asked=asked, known=known)
 
-    def _may_wait(self, agent: Registration, parent: Entry | None) -> bool:
-        """Whether work may wait for an agent that is down: not that of an agent which has to end it to be moved itself."""
-        return self.may_wait(agent) and (parent is None or not _goes(parent.agent))
-
     def _best(
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
-        """The best of those that take such a delegation."""
-        return self._state.registry.choose(capability, _kind(parent), grant, without)
+        """The best of those that take such a delegation, and can end it before its delegator has to be gone."""
+        choice = self._state.registry.choose(capability, _kind(parent), grant, without)
+        return None if choice is None or would_wait_for_itself(choice.agent, parent) else choice
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,
@@ -196,9 +189,12 @@ class RecipientPolicy:
         )  # fmt: skip
 
 
-def _goes(agent: Registration) -> bool:
-    """Whether the node of an agent has it end what it works at."""
-    return agent.moves or agent.condition is _RESTARTING
+def would_wait_for_itself(agent: Registration, parent: Entry | None) -> bool:
+    """Whether a delegation would wait for an agent that moves, and keep its delegator's node from letting that go.
+
+    Both may move to one node, where none of them starts before the other has ended its work.
+    """
+    return agent.condition is _MOVING and parent is not None and parent.agent.condition in _GOING
 
 
 def _kind(parent: Entry | None) -> Interface:

@@ -219,14 +219,17 @@ class History:
     def _agent_down(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
         if agent is not None and body["reason"] in _KEPT:
-            agent.is_down, agent.moves = True, body["reason"] == _MOVES
+            agent.is_down, agent.moves, agent.leaving = True, body["reason"] == _MOVES, ""
         elif agent is not None:
             del self.agents[body["agent"]]
 
     def _agent_leaving(self, body: dict[str, Any]) -> None:
         agent = self.agents.get(body["agent"])
         if agent is not None:
-            agent.leaving = body["reason"]
+            agent.leaving, agent.is_down, agent.moves = body["reason"], False, False
+            for request_id in body.get("held", ()):
+                if (accepted := self.open.get(request_id)) is not None:
+                    accepted.is_running = True
 
     def _node_leaving(self, body: dict[str, Any]) -> None:
         self._left[body["incarnation"]] = self._number  # its agents are looked for once, by `leaving`: they may be many

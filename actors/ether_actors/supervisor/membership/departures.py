@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.reassignment import LOOKED_SHIFT, Reassignment
+from ether_actors.supervisor.delegations.recipient_policy import would_wait_for_itself
 from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.quota import let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
-from ether_actors.supervisor.state.ledger import Entry
+from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.transport.sessions.cost import HOLDERS_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope
 
-__all__ = ["POINTS_PER_STEP", "Departures"]
+__all__ = ["MOVES", "NOT_TAKEN", "POINTS_PER_STEP", "Departures"]
 
 _NODE_LOST: Final = "node_lost"
-_MOVES: Final = "moves"
+MOVES: Final = "moves"
+"""Why an agent is down whose node let it go for another."""
+_IT_MOVES: Final = "it moves to another node"
+NOT_TAKEN: Final = "not_taken"
+"""Why one is down for good that no node has taken in time."""
 _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
@@ -72,7 +78,7 @@ class Departures:
         """Those of them whose names somebody waits for; they have every other turn."""
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         self._share = StepShare(state.schedule, POINTS_PER_STEP)
-        self.remembered = LostAgents(state)
+        self.remembered = LostAgents(state, self.expire)
         """Agents of lost nodes whose work has been ruled on."""
 
     # -- who goes, and who comes back ----------------------------------------------------------------------------
@@ -141,16 +147,39 @@ class Departures:
         session.reported.discard(agent.name)
         session.newcomers.discard(agent.name)
         del session.agents[agent.name]
-        agent.moves = True
-        self._state.registry.condition(agent, Condition.DOWN)
+        self._state.registry.condition(agent, Condition.MOVING)
         if again:
             self._again[agent] = self._reassignment.run_again(again)
-        self._begin(agent, _NODE_LOST, self._lose(agent, "it moves to another node"))
+        self._begin(agent, _NODE_LOST, self._lose(agent, _IT_MOVES))
         self._run(agent, max(1, self._share.left))
+        if agent in self.waiting:
+            held = [entry for entry in agent.oldest_first if entry.holds_credit]
+            for entry in held:
+                if entry.state is State.SENT:
+                    self._state.ledger.advance(entry, State.RUNNING)
+            self._state.event(
+                "agent_leaving", agent=agent.manifest.agent, node=session.node, reason=MOVES,
+                held=[entry.request_id for entry in held],
+            )  # fmt: skip
+
+    def restarts(self, agent: Registration) -> None:
+        """Refuse what an agent that has to end its work waits for at agents that move, as they may wait for its end."""
+        children = [child for entry in agent.work for child in entry.children or ()]
+        agent.session.input.spend(len(agent.work) + len(children) >> LOOKED_SHIFT)
+        movers = {child.agent for child in children if would_wait_for_itself(child.agent, child.parent)}
+        for mover in sorted(movers - self.waiting.keys(), key=attrgetter("name")):
+            self._begin(mover, MOVES, self._reassignment.refuse_deadlocked(mover))
+
+    def expire(self, agent: Registration) -> None:
+        """Give up an agent that moves and that no node has taken in time: what waits for it goes to others, or is refused."""
+        self.remembered.discard(agent)
+        self._state.registry.condition(agent, Condition.DOWN)
+        self._begin(agent, _LEFT, self._leave(agent, NOT_TAKEN, "moved, and no node has taken it"))
+        self._state.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=NOT_TAKEN)
 
     def remove(self, agent: Registration, reason: str) -> None:
         """Take out an agent that left for good, as soon as what it had is answered for; its node speaks for it no more."""
-        if reason in {"", _NODE_LOST, _MOVES}:  # the broker's own words: the journal would keep the agent
+        if reason in {"", _NODE_LOST, MOVES, NOT_TAKEN}:  # the broker's own words: the journal would keep the agent
             reason = _LEFT
         let_go(agent)
         agent.session.reported.discard(agent.name)
@@ -160,15 +189,19 @@ class Departures:
             self._state.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=reason)
 
     def take_up(self, leaving: dict[Registration, str]) -> None:
-        """Take agents that leave for good out of every choice, and from their nodes; their work is ruled on a share a step.
+        """Take agents that leave for good, or move, from their nodes; their work is ruled on a share a step.
 
         Args:
             leaving: {agent: why}.
         """
         for agent, reason in leaving.items():
-            self._state.registry.condition(agent, Condition.DOWN)
+            moves = reason == MOVES
+            self._state.registry.condition(agent, Condition.MOVING if moves else Condition.DOWN)
             del agent.session.agents[agent.name]
-            self._begin(agent, _LEFT, self._leave(agent, reason))
+            if moves:
+                self._begin(agent, _NODE_LOST, self._lose(agent, _IT_MOVES))
+            else:
+                self._begin(agent, _LEFT, self._leave(agent, reason))
 
     def drain(self, agent: Registration) -> None:
         """Give an agent nothing new; what waits for it goes to others, in this step and the next ones."""
@@ -241,7 +274,7 @@ class Departures:
     def is_waiting(self, name: bytes) -> bool:
         """Whether the work of an agent that is down has not all been ruled on."""
         agent = self._state.registry.get(name)
-        return agent is not None and agent.condition is Condition.DOWN and agent in self.waiting
+        return agent is not None and not agent.is_hosted and agent in self.waiting
 
     def _begin(self, agent: Registration, reason: str, work: _Work | None = None) -> None:
         """Let an agent wait; what had been begun for it for another reason ends where it is."""
@@ -288,7 +321,7 @@ class Departures:
         return self._reassignment.drained(agent)
 
     def _lose(self, agent: Registration, why: str) -> _Work:
-        reason = _MOVES if agent.moves else _NODE_LOST
+        reason = MOVES if agent.condition is Condition.MOVING else _NODE_LOST
         self._tell(agent.name, reason, agent.session)
         yield from self._reassignment.lost(agent, why)
         self._down(agent, reason)
@@ -298,10 +331,10 @@ class Departures:
             self.remembered.forget(agent)
         return agent.places
 
-    def _leave(self, agent: Registration, reason: str) -> _Work:
+    def _leave(self, agent: Registration, reason: str, why: str = "has left") -> _Work:
         session = agent.session
         self._tell(agent.name, reason, session)
-        yield from self._reassignment.gone(agent)
+        yield from self._reassignment.gone(agent, why)
         self._down(agent, reason)
         self._state.ledger.forget_ended_at_node(agent)
         let_go(agent)

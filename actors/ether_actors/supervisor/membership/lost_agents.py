@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import Final
 
 from ether_actors.supervisor.registry.quota import MOST_DOWN
-from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.errors import TooMuch
 from ether_broker.sorted_keys import SortedKeys
@@ -32,10 +33,15 @@ class LostAgents:
 
     An agent that is down gets no more work but events, unless it moves. Every operation takes O(log n) for each name that it
     enters or forgets.
+
+    Args:
+        state: of the broker.
+        expire: gives up an agent that moves and has work, whose time is over.
     """
 
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, expire: Callable[[Registration], None]) -> None:
         self._state = state
+        self._expire = expire
         self._orders: defaultdict[str, SortedKeys[bytes]] = defaultdict(SortedKeys)
         """Those that have no work: of each key, and under the empty word all."""
         self._places: dict[bytes, bytes] = {}
@@ -63,10 +69,6 @@ class LostAgents:
         if place is None:
             return self._at_work.get(agent, self._state.now + _KEEP)
         return float(_AT.unpack_from(place)[0])
-
-    def takes_work(self, agent: Registration) -> bool:
-        """Whether work for an agent that is down may wait for it: it moves, and its time has not ended."""
-        return agent.moves and self.until(agent) > self._state.now
 
     def given(self, agent: Registration) -> None:
         """Note that an agent that is down was given an event, or work: it is not forgotten before that has ended."""
@@ -98,7 +100,10 @@ class LostAgents:
     def sweep(self) -> None:
         """Forget agents whose time is over."""
         for _ in range(min(len(self._at_work), _SWEPT)):
-            self._keep(*self._at_work.popitem(last=False))
+            agent, time = self._at_work.popitem(last=False)
+            self._keep(agent, time)
+            if agent.work and agent.condition is Condition.MOVING and time <= self._state.now:
+                self._expire(agent)
         until = self._free[""] - _SWEPT
         while self._free[""] > until:
             first = next(self._orders[""].after(None), None)

@@ -250,7 +250,7 @@ class Membership:
             self.departures.drain_all(session)
             return
         agent = self._state.registry.get(header.source)
-        if agent is None or agent.condition is Condition.DOWN:
+        if agent is None or not agent.is_hosted:
             return
         if agent.session is not session and not self._reconnection.may_speak_for(session, agent):
             return
@@ -263,6 +263,7 @@ class Membership:
             if agent.condition is not Condition.DRAINING:
                 self._state.registry.condition(agent, Condition.RESTARTING)
             self._state.event("agent_restarting", agent=agent.manifest.agent, node=session.node, reason=reason)
+            self.departures.restarts(agent)
             self.monitors.tell(agent.name, reason or "crashed", session)
         elif header.flags & DRAINS:
             self.departures.drain(agent)

@@ -7,7 +7,6 @@ from math import inf
 from typing import Final
 
 from ether_actors.supervisor.registry.quota import check_monitor
-from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_broker.encoding.bounded import CONTROL, read_map
@@ -140,7 +139,7 @@ class Monitors:
         if target.startswith(b"node:"):
             return self._state.session_table.find(target[5:].decode(errors="replace")) is not None
         agent = self._state.registry.get(target)
-        return agent is not None and agent.condition is not Condition.DOWN
+        return agent is not None and agent.is_hosted
 
     def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
         body = pack({"reason": reason, "monitor": to_text(token)})

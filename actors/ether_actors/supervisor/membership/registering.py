@@ -9,7 +9,7 @@ from typing import Final
 from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.registry.quota import MOST_AT_A_TIME, check_agents, check_count, hold, let_go
-from ether_actors.supervisor.registry.registration import Condition, Registration, places_of
+from ether_actors.supervisor.registry.registration import Registration, places_of
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.encoding.bounded import MANIFEST, read_map
 from ether_broker.envelope.manifest import Manifest
@@ -119,7 +119,7 @@ class Registering:
         known = self._state.registry.get(name)
         if known is None:
             return True
-        if known.condition is not Condition.DOWN and self._reconnection.is_another_life(known.session, session):
+        if known.is_hosted and self._reconnection.is_another_life(known.session, session):
             self._departures.lost_alone(known, "its node was restarted")
         return self._departures.finish_work(known)
 

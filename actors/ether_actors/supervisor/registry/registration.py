@@ -34,6 +34,9 @@ class Condition(StrEnum):
     """Takes work."""
     RESTARTING = "restarting"
     """Crashed and comes back; its mailbox is kept and takes more. A choice counts it as having 128 delegations more."""
+    MOVING = "moving"
+    """Its node let it go for another one that takes its name; its mailbox is kept and takes more. A choice takes any other
+    holder of the same capability before it."""
     DRAINING = "draining"
     """Finishes what it has and takes nothing new."""
     DOWN = "down"
@@ -70,8 +73,6 @@ class Registration:
     since: float = -math.inf
     """When it registered first, in seconds by the broker's clock; of one that a journal knows, long ago."""
     condition: Condition = Condition.UP
-    moves: bool = False
-    """Whether it is down because its node let it go for another one that takes its name: what comes meanwhile waits for it."""
     work: dict[Any, None] = field(default_factory=dict)
     """Its ledger entries without an outcome, in the order in which they were given to it."""
     ended_at_node: dict[bytes, Any] = field(default_factory=dict)
@@ -103,8 +104,13 @@ its load changes."""
 
     @property
     def takes_work(self) -> bool:
-        """Whether it can be chosen: it is up, or restarts."""
-        return self.condition is Condition.UP or self.condition is Condition.RESTARTING
+        """Whether it can be chosen: it is up, restarts, or moves."""
+        return self.condition is not Condition.DOWN and self.condition is not Condition.DRAINING
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether a node has it: it is not down, and does not move."""
+        return self.condition is not Condition.DOWN and self.condition is not Condition.MOVING
 
     def changed(self) -> None:
         """Tell those who choose it that it has more or less to do; its turn comes after that of its equals."""

@@ -98,7 +98,7 @@ class Registry:
             known.listener(known)
         self.subscriptions.remove(known)
         is_elsewhere = known.session is not session
-        reset, known.moves = is_elsewhere or known.moves, False
+        reset = is_elsewhere or known.condition is Condition.MOVING
         self._detach(known)
         known.manifest, known.load = manifest, {}
         known.resolved.clear()
@@ -115,7 +115,7 @@ class Registry:
             DuplicateAgent: a living agent of another node has it.
         """
         known = self._agents.get(name.encode())
-        if known is None or known.session is session or known.session.lost or known.condition is Condition.DOWN:
+        if known is None or known.session is session or known.session.lost or not known.is_hosted:
             return
         raise DuplicateAgent(
             f"An agent named {name!r} lives on node {known.session.node!r}: choose another name. If that node was "
@@ -250,7 +250,8 @@ class Registry:
         """The best of the holders that take work: the fewest delegations, then the lowest weight, then the most confident.
 
         Holders of the capability itself come before those below it, and fallback agents last (spec 3, "Agent Lookup"). An agent
-        that restarts counts as having 128 delegations more than it has. Among equals the work goes round; which of them
+        that restarts counts as having 128 delegations more than it has, and one that moves comes last. Among equals the work
+        goes round; which of them
         is next is not promised (`replicas_by_load`).
 
         Args:

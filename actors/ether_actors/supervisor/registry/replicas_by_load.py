@@ -23,6 +23,8 @@ FEW: Final = 16
 """Agents that are compared each time that one is looked for; more are kept in order."""
 _RESTARTING: Final = 128
 """Delegations that an agent which restarts counts as having, besides those that it has."""
+_MOVING: Final = 1 << 40
+"""Those that one which moves counts as having: more than any mailbox has."""
 _MOST_RESOLVED: Final = 64
 """Names of capabilities that are remembered."""
 _UP: Final = Condition.UP  # a member of an Enum is looked up in Python each time that it is named
@@ -241,4 +243,6 @@ class Replicas:
 def _load(agent: Registration) -> int:
     """What an agent has to do, as far as choosing it goes."""
     load = agent.mailbox.waiting_count + agent.mailbox.in_flight
-    return load if agent.condition is _UP else load + _RESTARTING
+    if agent.condition is _UP:
+        return load
+    return load + (_MOVING if agent.condition is Condition.MOVING else _RESTARTING)

@@ -27,7 +27,7 @@ __all__ = ["draw", "show"]
 
 _LEAVE: Final = frozenset(b"qQ\x03\x04")
 """q, Ctrl-C and Ctrl-D, as they come when the terminal sends keys at once."""
-_COLOURS: Final = {"up": "green", "restarting": "yellow", "draining": "yellow", "down": "red"}
+_COLOURS: Final = {"up": "green", "restarting": "yellow", "moving": "yellow", "draining": "yellow", "down": "red"}
 _COLUMNS: Final = (
     *map(Column, ("agent", "node", "condition")),
     *(Column(name, right=True) for name in ("queued", "running", "rate/s", "done", "not done", "p50", "p99")),
