@@ -159,7 +159,7 @@ class Bus:
         try:
             self.supervisor.step(arrivals, self.now, self.wall)
             turns = self.state.session_table.turns
-            while turns.waiting or (turns.blocked and not (self.state.is_behind or self.state.is_ahead)):
+            while turns.waiting or (turns.blocked and self._goes_on()):
                 self.supervisor.step([], self.now, self.wall)
         finally:
             _logger.removeHandler(_BUGS)
@@ -175,6 +175,10 @@ class Bus:
             for number, _, envelope in batch.envelopes:
                 assert number == self._first + len(self.tapped), "the tap has a gap"
                 self.tapped.append(Received(read_header(envelope), envelope))
+
+    def _goes_on(self) -> bool:
+        """Whether what is blocked need not wait for the journal."""
+        return bool(self.supervisor._going_on) or not (self.state.is_behind or self.state.is_ahead)
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock, stepping whenever the supervisor wants to and every living peer showing life."""

@@ -375,7 +375,7 @@ class Supervisor:
         state = self.state
         turns, departures = state.session_table.turns, self._membership.departures.job
         waits_for_journal = departures.is_ahead or state.is_ahead or state.is_behind or state.is_unread
-        if turns.waiting or (turns.blocked and not waits_for_journal):
+        if turns.waiting or (turns.blocked and (self._going_on or not waits_for_journal)):
             return state.now
         return max(state.now, state.schedule.next)
 

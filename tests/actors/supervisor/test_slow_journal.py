@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
 from ether_broker.envelope.manifest import Manifest
 from ether_broker.envelope.payload import pack
@@ -22,8 +21,8 @@ MOST, OWN = 100_000, 20_000
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
-    for module in (broker_state, fast_path):
-        monkeypatch.setattr(module, "MOST_AHEAD", MOST)
+    for name in ("MOST_AHEAD", "SHARED_AHEAD"):
+        monkeypatch.setattr(broker_state, name, MOST)
     monkeypatch.setattr(broker_state, "OWN_AHEAD", OWN)
     bus = Bus()
     bus.state.journal = StoredJournal(Disk(), synced=False)
@@ -57,6 +56,34 @@ def test_who_sends_much_waits_and_who_sends_little_has_its_turn(bus: Bus) -> Non
         commits += 1
     assert commits <= 2
     assert bus.state.accepted < 150, "it did not wait for all that came before"
+
+
+def test_one_owner_alone_may_be_further_ahead_than_one_beside_others(monkeypatch: pytest.MonkeyPatch, bus: Bus) -> None:
+    monkeypatch.setattr(broker_state, "SHARED_AHEAD", MOST // 2)
+    flood, desk = bus.node("flood", "d", "a"), bus.delegator("desk")
+    journal(bus).sync()
+    bus.step()
+
+    def waiting_after_a_flood() -> int:
+        for _ in range(20):
+            flood.delegate("d", to="a", params="x" * 10_000)
+        bus.step()
+        found = bus.state.unwritten
+        while bus.state.unwritten:
+            journal(bus).sync()
+            bus.step()
+        return found
+
+    flood.delegate("d", to="a")
+    bus.step()
+    bus.pass_time(1.0)
+    alone = waiting_after_a_flood()
+    desk.delegate("desk", to="nobody")
+    bus.step()
+    shared = waiting_after_a_flood()
+    bus.pass_time(1.0)
+
+    assert MOST // 2 < shared < MOST < min(alone, waiting_after_a_flood())
 
 
 def test_signs_of_life_count_while_all_else_waits(bus: Bus) -> None:
@@ -325,3 +352,31 @@ def test_of_an_owner_one_node_goes_on_at_a_time(bus: Bus) -> None:
         journal(bus).sync()
         bus.step()
     assert bus.state.accepted == 100
+
+
+def test_another_node_of_an_owner_goes_on_in_the_next_step_though_others_are_ahead_again(bus: Bus) -> None:
+    bus.node("n", "a")
+    flood, *desks = bus.delegator("flood"), bus.delegator("d1"), bus.delegator("d2")
+    desks[1].session.account = desks[0].session.account
+    journal(bus).sync()
+    bus.step()
+    for _ in range(40):
+        flood.delegate("flood", to="a", params="x" * 20_000)
+    bus.step()
+    for desk in (*desks, *desks):
+        desk.delegate(desk.name[1:], to="a", params="x" * 10_000)
+        bus.step()
+    turns = bus.state.session_table.turns
+    waiting = [queue.session for queue in turns.blocked]
+    assert set(waiting) == {flood.session, *(desk.session for desk in desks)}
+
+    journal(bus).sync()
+    bus.supervisor.step([], bus.now, bus.wall)
+
+    assert bus.state.is_ahead
+    assert len(turns.blocked) == 2, "the flood, and the other node"
+    assert bus.supervisor.next_wake() == bus.now
+    bus.supervisor.step([], bus.now, bus.wall)
+    assert [queue.session for queue in turns.blocked] == [flood.session]
+    bus.supervisor.step([], bus.now, bus.wall)
+    assert bus.supervisor.next_wake() > bus.now, "the journal has something to write first"

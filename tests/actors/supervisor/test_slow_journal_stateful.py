@@ -16,7 +16,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ether_actors.supervisor.delegations import fast_path
 from ether_actors.supervisor.state import broker_state
 from ether_actors.supervisor.supervisor import _STEP
 from ether_broker.envelope.manifest import Manifest
@@ -29,7 +28,7 @@ from ether_broker.wire.frame import Flag, Kind, read_header
 from tests.actors.peers import Bus, Peer
 from tests.actors.stored_journal import Disk, StoredJournal
 
-MOST, OWN = 20_000, 3_000
+MOST, SHARED, OWN = 20_000, 8_000, 3_000
 KEYS = ["ann", "bob", "cat"]
 WORKER = "worker"
 OWNERS = (*KEYS, WORKER)
@@ -117,7 +116,7 @@ class SlowJournal(RuleBasedStateMachine):
         super().__init__()
         self.patches = [
             mock.patch.object(broker_state, "MOST_AHEAD", MOST),
-            mock.patch.object(fast_path, "MOST_AHEAD", MOST),
+            mock.patch.object(broker_state, "SHARED_AHEAD", SHARED),
             mock.patch.object(broker_state, "OWN_AHEAD", OWN),
         ]
         for patch in self.patches:
@@ -236,7 +235,8 @@ class SlowJournal(RuleBasedStateMachine):
         self._step()
 
     def _step(self) -> None:
-        must_wait = {key for key in OWNERS if self._counted(key)[0] > OWN} if self._total() > MOST else set()
+        is_ahead = self._total() > self.bus.state.most_ahead
+        must_wait = {key for key in OWNERS if self._counted(key)[0] > OWN} if is_ahead else set()
         before, self.steps = len(self.books.given), 0
         self.bus.step()
         fresh = [self.books.owners[source] for given in self.books.given[before:] for source in given.sources]
@@ -274,7 +274,7 @@ class SlowJournal(RuleBasedStateMachine):
     def who_has_caused_little_does_not_wait(self) -> None:
         for queue in self.bus.state.session_table.turns.blocked:
             assert queue.session is not None
-            assert self._total() > MOST, "G8: it waits, and not much waits for the journal"
+            assert self._total() > self.bus.state.most_ahead, "G8: it waits, and not much waits for the journal"
             assert self._counted(queue.session.owner)[1] > OWN, "G8: it waits, and has caused little"
 
     @invariant()

@@ -19,7 +19,7 @@ from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import RECENT, Delivery
 from ether_actors.supervisor.registry.registration import Condition, turns
-from ether_actors.supervisor.state.broker_state import MOST_AHEAD, BrokerState
+from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID
@@ -77,7 +77,7 @@ class FastPath:
         entry: Entry | None = ledger.get(request_id)
 
         if kind == _RESPONSE:
-            if entry is None or status not in _OUTCOMES or state.unwritten > MOST_AHEAD:
+            if entry is None or status not in _OUTCOMES or state.unwritten > state.most_ahead:
                 return False
             agent, asking = entry.agent, entry.asking_session
             if (
@@ -117,7 +117,7 @@ class FastPath:
             kind != _DELEGATION or entry is not None or attempt != 1 or status or parent != NO_ID or not state.access.is_open
             or source not in session.agents or not now < deadline <= now + LONGEST_TIMEOUT
             or request_id > state.ids_ahead.near or request_id in ended.uncollected or ended.may_know(request_id)
-            or state.journal.trouble is not None or state.unwritten > MOST_AHEAD
+            or state.journal.trouble is not None or state.unwritten > state.most_ahead
         ):  # fmt: skip
             return False
         registry = state.registry  # RecipientPolicy.choose

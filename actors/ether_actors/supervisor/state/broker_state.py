@@ -40,12 +40,17 @@ if TYPE_CHECKING:
 
     Identify = Callable[[Address], Identity | None]
 
-__all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "OWN_AHEAD", "VOLATILE", "BrokerState"]
+__all__ = ["MOST_AHEAD", "MOST_UNWRITTEN", "OWN_AHEAD", "SHARED_AHEAD", "SHARED_FOR", "VOLATILE", "BrokerState"]
 
 VOLATILE: Final = int(Flag.VOLATILE)
 MOST_AHEAD: Final = 2 << 20
 """Bytes that wait for the journal, after which an owner's nodes wait if more than `OWN_AHEAD` of them are their doing."""
+SHARED_AHEAD: Final = 512 << 10
+"""The same while several owners have it written: what one says is behind so much of the others. One alone needs more in each
+commit for all that its disk can do."""
 OWN_AHEAD: Final = 256 << 10
+SHARED_FOR: Final = 1.0
+"""Seconds for which it counts as shared after another owner than the one before has caused something."""
 MOST_UNWRITTEN: Final = 64 << 20
 """Bytes that wait for a journal in trouble, after which peers add nothing to them but what accepted work causes."""
 
@@ -110,6 +115,11 @@ class BrokerState:
         """What passed in this step; the tap numbers it at the step's end."""
         self.caused: dict[Account, int] = {}
         """{owner: bytes of it that its nodes caused}, where there is a journal."""
+        self.most_ahead: int = MOST_AHEAD
+        """That, or `SHARED_AHEAD`."""
+        self._shared_until = 0.0
+        self._last_cause: Account | None = None
+        """Whose nodes caused the last of it."""
         self.ruled_on: Session | None = None
         """Whose envelope is ruled on."""
         self.now: float = 0.0
@@ -130,7 +140,7 @@ class BrokerState:
     @property
     def is_ahead(self) -> bool:
         """Whether so much waits for a journal that can be written that whoever caused much of it waits."""
-        return self.unwritten > MOST_AHEAD and self.journal.trouble is None and not self.is_ending
+        return self.unwritten > self.most_ahead and self.journal.trouble is None and not self.is_ending
 
     def must_wait(self, session: Session) -> bool:
         """Whether what a node says is not ruled on before the journal has written some of what its owner has caused."""
@@ -142,6 +152,11 @@ class BrokerState:
         account.unwritten += size
         self.unwritten += size
         self.caused[account] = self.caused.get(account, 0) + size
+        if account is not self._last_cause:
+            self._last_cause, self._shared_until = account, self.now + SHARED_FOR
+            self.most_ahead = SHARED_AHEAD
+        elif self.most_ahead < MOST_AHEAD and self.now >= self._shared_until:
+            self.most_ahead = MOST_AHEAD
 
     @property
     def is_unread(self) -> bool:
