@@ -30,7 +30,7 @@ _LEVELS: Final = {
 }
 _ORDERLY: Final = frozenset({"left", "moves", "stopped"})
 """Why an agent goes down when somebody wanted it."""
-_FIXED_REASONS: Final = _ORDERLY | {"node_lost"}
+_FIXED_REASONS: Final = _ORDERLY | {"node_lost", "not_taken"}
 _TROUBLE: Final = frozenset({"agent_restarting", "dead_letter", "node_down"})
 _EVENT_FIELDS: Final = (
     "agent", "capability", "node", "number", "proposed_agent", "resource", "submitted_by", "token", "version",

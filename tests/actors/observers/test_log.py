@@ -139,6 +139,7 @@ def test_the_level_is_by_status(text: Text) -> None:
         ("agent_down", {"agent": "ann", "reason": "stopped"}, "INFO"),
         ("agent_down", {"agent": "ann", "reason": "moves"}, "INFO"),
         ("agent_down", {"agent": "ann", "reason": "node_lost"}, "WARNING"),
+        ("agent_down", {"agent": "ann", "reason": "not_taken"}, "WARNING"),
         ("agent_restarting", {"agent": "ann"}, "WARNING"),
         ("node_down", {"node": "far", "reason": "silent for 3.1 s"}, "WARNING"),
         ("dead_letter", {"number": 3, "reason": "late"}, "WARNING"),

@@ -266,6 +266,30 @@ def test_an_agent_that_moves_loses_nothing_of_what_waits_and_of_what_comes_meanw
     assert events[0][1] != events[-1][1]
 
 
+def test_what_agents_that_move_from_two_nodes_wait_for_of_each_other_is_refused_and_neither_overruns(tmp_path: Path):
+    keeper, asker = AgentSpec(KEEPER, "keeper"), AgentSpec(ASKER, "asker")
+    with world(tmp_path, node("n1", keeper), node("n2", asker)) as it:
+        works, asks = it.begin("keeper"), it.begin("asker", "ask.word", whom="keeper")
+        (it.folder / "ask").touch()
+        wait_until(lambda: _open(it, "keeper") == 2, what="the asker waits for the keeper")
+        with it.reloading(node("n1", asker), node("n2", keeper)) as reports:
+            wait_until(lambda: it.condition("asker") == "restarting", what="the asker ends its work")
+            it.go()
+            assert works.result(10).ok
+            response = asks.result(10)
+        assert it.ask("keeper")["total"] == 2
+
+    assert response.error is not None
+    assert "agent_down" in response.error.message
+    assert reports[0].overran == ()
+
+
+def _open(it: World, agent: str) -> int:
+    """Delegations that an agent has not ended."""
+    (entry,) = (entry for entry in it.bus.agents() if entry["agent"] == agent)
+    return int(entry["queued"] + entry["in_flight"])
+
+
 def test_what_an_agent_that_moves_still_runs_when_its_time_is_over_ends_as_that_of_a_lost_node(tmp_path: Path):
     keeper, crew_ = AgentSpec(KEEPER, "keeper"), AgentSpec(CREW, "crew")
     with world(tmp_path, node("n1", keeper, crew_), node("n2"), drain=0.5) as it:
