@@ -8,7 +8,7 @@ from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.state import ended as ended_module
 from ether_actors.supervisor.state import ids_ahead as ids_ahead_module
 from ether_actors.supervisor.state.ended import Ended
-from ether_actors.supervisor.state.ids_ahead import MOST_AHEAD, IdsAhead
+from ether_actors.supervisor.state.ids_ahead import MOST_FAR_AHEAD, IdsAhead
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Replayed
@@ -39,7 +39,7 @@ def ask(bus: Bus, peer: Peer, id_: bytes, *, capability: str = "no.such", flags:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """16 processes may be far ahead, and 32 are always kept apart."""
     monkeypatch.setattr(ended_module, "MOST_PROCESSES", 64)
-    monkeypatch.setattr(ids_ahead_module, "MOST_AHEAD", 16)
+    monkeypatch.setattr(ids_ahead_module, "MOST_FAR_AHEAD", 16)
 
 
 # -- the count ---------------------------------------------------------------------------------------------------
@@ -48,10 +48,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_processes_that_are_far_ahead_have_a_bound_and_those_that_are_there_go_on():
     ids = IdsAhead()
 
-    taken = [ids.takes(timed(WALL + CENTURY, process), WALL) for process in range(MOST_AHEAD + 1_000)]
+    taken = [ids.takes(timed(WALL + CENTURY, process), WALL) for process in range(MOST_FAR_AHEAD + 1_000)]
 
-    assert sum(taken) == MOST_AHEAD
-    assert all(taken[:MOST_AHEAD])
+    assert sum(taken) == MOST_FAR_AHEAD
+    assert all(taken[:MOST_FAR_AHEAD])
     assert ids.takes(timed(WALL + CENTURY, 1, number=1), WALL), "it is ahead already"
     assert ids.takes(timed(WALL + DAY - 1.0, 99_999), WALL), "a day is not far"
     assert not ids.takes(timed(WALL + DAY + 1.0, 99_999), WALL)
@@ -102,7 +102,7 @@ def test_a_flood_of_ids_from_the_future_makes_nobody_elses_perhaps_known():
     mine = [timed(bus.wall, 1, number) for number in range(3)]
 
     codes = {"no_holder": 0, "id_ahead": 0}
-    for first in range(100, 100 + 5 * MOST_AHEAD, 64):
+    for first in range(100, 100 + 5 * MOST_FAR_AHEAD, 64):
         for process in range(first, first + 64):
             flags = VOLATILE if process % 2 else 0
             mallory.delegate("mallory", "no.such", request_id=timed(bus.wall + CENTURY, process), flags=flags)
@@ -110,7 +110,7 @@ def test_a_flood_of_ids_from_the_future_makes_nobody_elses_perhaps_known():
         for told in mallory.took(Kind.RESPONSE):
             codes[told.code] += 1
 
-    assert codes == {"no_holder": MOST_AHEAD, "id_ahead": 4 * MOST_AHEAD}
+    assert codes == {"no_holder": MOST_FAR_AHEAD, "id_ahead": 4 * MOST_FAR_AHEAD}
     ended = bus.state.ended
     for number in range(20_000):  # others work meanwhile
         ended.note(timed(bus.wall - DAY, 50_000 + number), b"w", b"others", 1)
@@ -216,7 +216,7 @@ def test_the_refusal_says_which_clocks_differ_and_what_to_do_and_is_counted_and_
     assert (refusal.status, refusal.code) == (Status.REJECTED_CONTEXT, "id_ahead")
     assert refusal.body["error"]["message"] == (
         "Its request id says that it was made 2.5 days after what the broker's clock shows, 2001-09-09 02:03:20 UTC: one of "
-        f"the two clocks is wrong, and {MOST_AHEAD:,} processes are more than 24 hours ahead already. Set it right; "
+        f"the two clocks is wrong, and {MOST_FAR_AHEAD:,} processes are more than 24 hours ahead already. Set it right; "
         "then restart the delegator's process if it was its clock, as its ids only rise."
     )
     assert bus.tapped[passed:] == []

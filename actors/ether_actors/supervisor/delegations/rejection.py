@@ -10,7 +10,7 @@ from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.registry.hint_cost import hint
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.ids_ahead import FAR_AHEAD, MOST_AHEAD
+from ether_actors.supervisor.state.ids_ahead import FAR_AHEAD, MOST_FAR_AHEAD
 from ether_actors.supervisor.state.ledger import Entry, Ledger
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.ids import made_at
@@ -110,7 +110,7 @@ def id_ahead(header: Header, wall: float) -> Rejection:
     shows = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(wall))
     message = (
         f"Its request id says that it was made {days:,.1f} days after what the broker's clock shows, {shows} UTC: one of the "
-        f"two clocks is wrong, and {MOST_AHEAD:,} processes are more than {FAR_AHEAD / 3600:g} hours ahead already. Set it "
+        f"two clocks is wrong, and {MOST_FAR_AHEAD:,} processes are more than {FAR_AHEAD / 3600:g} hours ahead already. Set it "
         "right; then restart the delegator's process if it was its clock, as its ids only rise."
     )
     return Rejection(Status.REJECTED_CONTEXT, "id_ahead", message, is_remembered=False)

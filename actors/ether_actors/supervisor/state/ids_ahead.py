@@ -8,11 +8,11 @@ from typing import Final
 from ether_actors.supervisor.state.ended import MOST_PROCESSES
 from ether_broker.envelope.ids import PROCESS, is_rising
 
-__all__ = ["FAR_AHEAD", "MOST_AHEAD", "IdsAhead"]
+__all__ = ["FAR_AHEAD", "MOST_FAR_AHEAD", "IdsAhead"]
 
 FAR_AHEAD: Final = 86_400.0
 """Seconds by which an id may have been made after the broker's clock, in Unix time, before it is far ahead."""
-MOST_AHEAD: Final = MOST_PROCESSES // 4
+MOST_FAR_AHEAD: Final = MOST_PROCESSES // 4
 """Processes whose ids may be far ahead: 4,096, a quarter of `MOST_PROCESSES`."""
 _COUNT_EVERY: Final = 1.0
 """Seconds between two counts of those, which take some 0.5 ms, while there are as many as there may be."""
@@ -31,16 +31,16 @@ class IdsAhead:
     def takes(self, request_id: bytes, now: float) -> bool:
         """Whether there is room for a delegation of this id, and if so count it; only those above `near` need to ask.
 
-        An id that is far ahead of `now`, in Unix time, is taken if its process has such ids already, or fewer than `MOST_AHEAD`
+        An id that is far ahead of `now`, in Unix time, is taken if its process has such ids already, or fewer than `MOST_FAR_AHEAD`
         processes have. With more such processes than are tracked, every id up to theirs would count as possibly ended.
         """
         self.near = _made_by(now + FAR_AHEAD)
         if not _is_far(request_id, self.near):
             return True
         highest = self._highest.get(request_id[PROCESS])
-        if highest is None and len(self._highest) >= MOST_AHEAD and abs(now - self._counted) >= _COUNT_EVERY:
+        if highest is None and len(self._highest) >= MOST_FAR_AHEAD and abs(now - self._counted) >= _COUNT_EVERY:
             self.count(self._highest.values(), now)
-        if highest is None and len(self._highest) >= MOST_AHEAD:
+        if highest is None and len(self._highest) >= MOST_FAR_AHEAD:
             return False
         self._highest[request_id[PROCESS]] = max(request_id, highest or b"")
         return True
