@@ -38,8 +38,8 @@ def nearest(name: str, known: Iterable[str], shown: int = _SHOWN) -> str:
     """Say which known name is meant, for the end of an error message.
 
     It is the one with which it has most in common: twice the letters that both have in the same order, by those that they
-    have together, and 0.6 at least. A letter of a known name takes some 0.15 µs, so it matters not what the names are.
-    The dashes before an option do not count.
+    have together, and 0.6 at least; or else the only one that begins so. A letter of a known name takes some 0.15 µs, so it
+    matters not what the names are. The dashes before an option do not count.
 
     Args:
         name: what was asked for.
@@ -58,6 +58,9 @@ def nearest(name: str, known: Iterable[str], shown: int = _SHOWN) -> str:
     best = max(likeness, default=0.0)
     if best >= _NEAR:
         return f" Did you mean {names[likeness.index(best)]!r}?"
+    begun = [other for other in names if name and other.lstrip("-").startswith(name)]
+    if len(begun) == 1:
+        return f" Did you mean {begun[0]!r}?"
     if not names:
         return ""
     return f" Known: {', '.join(names[:shown])}{', …' if len(names) > shown else ''}."

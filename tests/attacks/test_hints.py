@@ -40,6 +40,9 @@ def test_a_frame_of_names_that_are_near_to_all_there_are_holds_up_nobody(
     bus.step()
     assert len(bus.state.registry) == _AGENTS + 4
     asked = [_name(number, "x") for number in range(_ASKED)]
+    d.delegate("d", "q.q", to="nobody")  # the first refusal of a process imports and builds what the next ones find
+    bus.step()
+    assert d.outcome().code == "unknown_agent"
 
     mallory.raw(
         join_frame(

@@ -120,6 +120,8 @@ def test_a_waiters_timeout_is_pythons_too():
     [
         ("params", ["params"], " Did you mean 'params'?"),
         ("prams", ["params", "parent"], " Did you mean 'params'?"),
+        ("failed", ["failed_execution", "completed"], " Did you mean 'failed_execution'?"),
+        ("rej", ["rejected_overload", "rejected_context"], " Known: rejected_context, rejected_overload."),
         ("zzz", ["one", "two"], " Known: one, two."),
         ("zzz", [f"n{index}" for index in range(9)], " Known: n0, n1, n2, n3, n4, n5, n6, n7, …."),
         ("zzz", [f"n{index}" for index in range(8)], " Known: n0, n1, n2, n3, n4, n5, n6, n7."),

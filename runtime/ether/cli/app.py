@@ -141,6 +141,8 @@ def _say_usage(error: Any) -> int:
     if possibilities := getattr(error, "possibilities", None):
         hint = nearest(error.option_name, possibilities)  # of which click thinks that they are near
         text = f"{error.message}.{hint if '?' in hint else ''}"
+    elif hasattr(error, "option_name") and getattr(getattr(ctx, "command", None), "commands", None):
+        text = f"{error.message}. Options come after the subcommand"
     else:
         text = " ".join(str(error.format_message()).split())
     if text:

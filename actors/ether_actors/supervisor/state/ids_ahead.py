@@ -32,7 +32,8 @@ class IdsAhead:
         """Whether there is room for a delegation of this id, and if so count it; only those above `near` need to ask.
 
         An id that is far ahead of `now`, in Unix time, is taken if its process has such ids already, or fewer than
-        `MOST_FAR_AHEAD` processes have. With more such processes than are tracked, every id up to theirs would count as possibly ended.
+        `MOST_FAR_AHEAD` processes have. With more such processes than are tracked, every id up to theirs would count as
+        possibly ended.
         """
         self.near = _made_by(now + FAR_AHEAD)
         if not _is_far(request_id, self.near):
