@@ -18,7 +18,7 @@ OBSERVER_WINDOW_BYTES: Final = 8 << 20
 class ObserverCursor:
     """The position of one observer in the tap, and what was sent to it and not acknowledged."""
 
-    topics: tuple[bytes, ...] = ()
+    capabilities: tuple[bytes, ...] = ()
     """Prefixes of capabilities that it wants; empty wants all."""
     position: int = 1
     """The number that it gets next."""

@@ -86,7 +86,7 @@ class Tap:
     def read(
         self,
         cursor: ObserverCursor,
-        topic_of: Callable[[bytes], bytes],
+        capability_of: Callable[[bytes], bytes],
         batch: Batch | None = None,
     ) -> bytes | None:
         """Pack the next batch for a cursor and move it on; None when it has all, or enough under way.
@@ -95,7 +95,7 @@ class Tap:
 
         Args:
             cursor: whose next batch it is.
-            topic_of: what it filters by.
+            capability_of: what it filters by.
             batch: the one that it gets, which has left the ring; default: the next, or the oldest that is left in the ring.
         """
         if cursor.position >= self.next or not cursor.has_credit:
@@ -107,15 +107,15 @@ class Tap:
         start, time, passed, length = self._batches[index] if index is not None else batch  # type: ignore[misc]
         first = following = max(cursor.position, start)
         passed = passed[first - start :]
-        topics, size = cursor.topics, 0
+        prefixes, size = cursor.capabilities, 0
         numbers: list[int] = []
         times: list[float] = []
         envelopes: list[bytes] = []
         while True:
             before, following = following - first, following + len(passed)
-            if topics:
+            if prefixes:
                 for number, envelope in enumerate(passed, before):
-                    if topic_of(envelope).startswith(topics):
+                    if capability_of(envelope).startswith(prefixes):
                         numbers.append(number)
                         envelopes.append(envelope)
             else:
@@ -160,7 +160,7 @@ def pack_batch(
         following: the number after the last.
         numbers: of each envelope, less `first`.
         times: when each passed, in seconds by the broker's clock.
-        envelopes: that the topics let through.
+        envelopes: that its observer asked for.
     """
     count = len(envelopes)
     table = struct.pack(f">{count}I{count}d", *numbers, *times)
@@ -172,7 +172,7 @@ class ReadBatch(NamedTuple):
 
     first: int
     next: int
-    """The number after the last one that the batch covers, whether or not the topics let it through."""
+    """The number after the last one that the batch covers, whether or not its observer asked for it."""
     envelopes: list[tuple[int, float, bytes]]
     """(number, when it passed in seconds by the broker's clock, envelope)."""
 

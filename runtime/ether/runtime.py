@@ -721,18 +721,24 @@ class Runtime:
             since: the number of the first message to receive; 0 starts with the next one.
 
         Raises:
-            UsageError: it is not an observer, its `topics` are one text, or `since` is negative or not a whole number; or a
-                method `on_…` of it is none that the bus calls, is an `async def`, or takes something else.
+            UsageError: it is not an observer, its `capabilities` are one text, it has `topics`, or `since` is negative or not a
+                whole number; or a method `on_…` of it is none that the bus calls, is an `async def`, or takes something else.
             BrokerUnavailable: the broker did not answer within 10 s, for example because it restarted.
         """
         if not isinstance(observer, Observer):
             example = f"{observer.__name__}()" if isinstance(observer, type) else "Metrics()"
             msg = f"observe takes an object of an ether.Observer class, as in bus.observe({example}); this is {observer!r:.80}."
             raise UsageError(msg)
-        if isinstance(observer.topics, str):
-            name, topics = type(observer).__name__, observer.topics
+        name, capabilities = type(observer).__name__, observer.capabilities
+        if isinstance(capabilities, str):
             raise UsageError(
-                f"{name}.topics is the text {topics!r} and has to be a tuple of such: topics = ({topics!r},)."
+                f"{name}.capabilities is the text {capabilities!r} and has to be a tuple of such: "
+                f"capabilities = ({capabilities!r},)."
+            )
+        if hasattr(type(observer), "topics"):
+            raise UsageError(
+                f"{name}.topics: an observer names capabilities, as in capabilities = ('orders.',); the deliveries of an event "
+                "have the capability 'ether.event.' and its topic."
             )
         check_hooks(observer)
         if not isinstance(since, int) or since < 0:

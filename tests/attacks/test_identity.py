@@ -206,7 +206,7 @@ def test_a_manifest_has_a_bound_and_so_have_those_of_a_node_together():
     assert [received.code for received in peer.took(Kind.ERROR)] == ["too_much", "too_much"]
 
 
-def test_a_node_has_so_many_observers_and_topics_and_monitors():
+def test_a_node_has_so_many_observers_and_prefixes_and_monitors():
     bus = Bus()
     peer = bus.node("n", "a")
     for number in range(MOST_OBSERVERS + 10):

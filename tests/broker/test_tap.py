@@ -16,12 +16,12 @@ from ether_broker.tap import Batch, ReadBatch, Tap, read_batch
 from ether_broker.wire.frame import BATCH
 
 
-def topic_of(envelope: bytes) -> bytes:
+def capability_of(envelope: bytes) -> bytes:
     return envelope.partition(b"|")[0]
 
 
 def read(tap: Tap, cursor: ObserverCursor) -> ReadBatch | None:
-    body = tap.read(cursor, topic_of)
+    body = tap.read(cursor, capability_of)
     return None if body is None else read_batch(body)
 
 
@@ -119,11 +119,11 @@ def test_an_observer_gets_no_more_before_it_acknowledges_what_is_under_way():
     assert [read(tap, cursor).first for _ in range(2)] == [following, following + BATCH]
 
 
-def test_topics_are_prefixes_and_what_they_leave_out_is_covered_all_the_same():
+def test_capabilities_are_prefixes_and_what_they_leave_out_is_covered_all_the_same():
     tap = Tap()
     tap.append([b"a.x|1", b"b.x|2", b"a.y|3"], 0.0)
     tap.append([b"b.x|4"], 0.0)
-    cursor = ObserverCursor(topics=(b"a",))
+    cursor = ObserverCursor(capabilities=(b"a",))
 
     assert read(tap, cursor) == (1, 5, [(1, 0.0, b"a.x|1"), (3, 0.0, b"a.y|3")])
     tap.append([b"b.x|5"], 0.0)
@@ -155,7 +155,7 @@ def test_the_ring_is_bounded_in_bytes_and_keeps_the_newest_batch_whatever_its_si
 def test_a_batch_that_does_not_hold_what_it_announces_is_malformed():
     tap = Tap()
     tap.append([b"abc"], 0.0)
-    body = tap.read(ObserverCursor(), topic_of)
+    body = tap.read(ObserverCursor(), capability_of)
 
     for broken in (b"", body[:10], body[:-1], body + b"x"):
         with pytest.raises(MalformedFrame):
@@ -186,10 +186,10 @@ class Ring(RuleBasedStateMachine):
         self.tap.append(envelopes, float(len(self.passed)))
 
     @precondition(lambda self: len(self.observers) < 3)
-    @rule(topics=st.sampled_from([(), (b"a",), (b"b", b"a.")]), since=st.integers(0, 20))
-    def an_observer_comes(self, topics: tuple[bytes, ...], since: int) -> None:
+    @rule(prefixes=st.sampled_from([(), (b"a",), (b"b", b"a.")]), since=st.integers(0, 20))
+    def an_observer_comes(self, prefixes: tuple[bytes, ...], since: int) -> None:
         position = min(since, self.tap.next) or self.tap.next
-        self.observers.append((ObserverCursor(topics=topics, position=position), {"next": position}))
+        self.observers.append((ObserverCursor(capabilities=prefixes, position=position), {"next": position}))
 
     @precondition(lambda self: self.observers)
     @rule(data=st.data())
@@ -206,7 +206,7 @@ class Ring(RuleBasedStateMachine):
         wanted = [
             (number, self.times[number - 1], self.passed[number - 1])
             for number in range(batch.first, batch.next)
-            if not cursor.topics or topic_of(self.passed[number - 1]).startswith(cursor.topics)
+            if not cursor.capabilities or capability_of(self.passed[number - 1]).startswith(cursor.capabilities)
         ]
         assert batch.envelopes == wanted
         seen["next"] = batch.next

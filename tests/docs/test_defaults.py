@@ -20,12 +20,12 @@ ROW: Final = re.compile(
 ROWS: Final = [
     found.groupdict() for found in ROW.finditer((REPOSITORY / "docs/defaults.md").read_text(encoding="utf-8"))
 ]
-UNITS: Final = {"": 1, "s": 1, "d": 86_400, "MiB": 1 << 20, "GiB": 1 << 30}
+UNITS: Final = {"": 1, "s": 1, "d": 86_400, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 WORDS: Final = {"None": None, "False": False}
 
 
 def value_told(text: str) -> Any:
-    number = re.fullmatch(r"([\d.,]+) ?(\w*)", text)
+    number = re.fullmatch(r"(\d[\d,]*(?:\.\d+)?) ?(\w*)", text)
     return float(number[1].replace(",", "")) * UNITS[number[2]] if number else WORDS.get(text, text)
 
 

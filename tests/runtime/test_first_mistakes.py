@@ -67,7 +67,7 @@ class Hasty(Writer):
 
 
 class Metre(Observer):
-    topics = "text."  # type: ignore[assignment]
+    capabilities = "text."  # type: ignore[assignment]
 
 
 class Mixin:
@@ -142,7 +142,12 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
         (
             lambda bus: bus.observe(Metre()),
             UsageError,
-            "Metre.topics is the text 'text.' and has to be a tuple of such",
+            "Metre.capabilities is the text 'text.' and has to be a tuple of such",
+        ),
+        (
+            lambda bus: bus.observe(type("Sorted", (Seeing,), {"topics": ("orders",)})()),
+            UsageError,
+            "Sorted.topics: an observer names capabilities, as in capabilities = ('orders.',)",
         ),
         (
             lambda bus: bus.observe(type("Typo", (Seeing,), {"on_respone": lambda self, observation: None})()),

@@ -181,9 +181,9 @@ def test_events_tell_who_came_and_went(bus: Runtime) -> None:
     assert ("dead_letter", None) in events
 
 
-def test_topics_let_through_what_begins_with_them_and_leave_no_gap(bus: Runtime) -> None:
+def test_an_observer_of_some_capabilities_gets_what_begins_with_them_and_leaves_no_gap(bus: Runtime) -> None:
     class Answers(Recorder):
-        topics = ("work.answer", "work.fail")
+        capabilities = ("work.answer", "work.fail")
 
     answers = bus.observe(Answers())
     echo(bus, 30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
+from ether_broker.encoding.bounded import EVENT_CONTAINERS, MOST_EVENT, check_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.names import GRAMMAR, TOPIC_PATTERN, is_topic
 from ether_broker.envelope.payload import pack
@@ -14,8 +14,6 @@ from ether_broker.number import is_number
 __all__ = ["PUBLISH", "publish_params"]
 
 PUBLISH: Final = "ether.publish"
-MOST_DATA: Final = 60 << 10
-"""Bytes of the packed data of an event."""
 
 
 def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, Any]:
@@ -29,8 +27,8 @@ def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, An
     if not isinstance(topic, str) or not is_topic(topic):
         raise InvalidEnvelope(f"{topic!r:.80} is no topic of an event: {GRAMMAR[TOPIC_PATTERN]}.")
     packed = pack(data, where="the event's data", bounded=True)
-    if len(packed) > MOST_DATA:
-        raise PayloadTooLarge(len(packed), MOST_DATA)
+    if len(packed) > MOST_EVENT:
+        raise PayloadTooLarge(len(packed), MOST_EVENT)
     check_containers(packed, EVENT_CONTAINERS, "event's data")
     if timeout is None:
         return {"topic": topic, "data": packed}

@@ -117,7 +117,7 @@ class Observer:
         assert bus.settle(slow)
     """
 
-    topics: ClassVar[tuple[str, ...]] = ()
+    capabilities: ClassVar[tuple[str, ...]] = ()
     """Prefixes of the capabilities to receive; empty receives all messages, including events."""
 
     failures: int = 0

@@ -26,7 +26,7 @@ from ether_broker.transport.sessions.cost import (
     TAP_BATCH,
 )
 from ether_broker.transport.sessions.session import Session
-from ether_broker.transport.sessions.session_table import topic_of
+from ether_broker.transport.sessions.session_table import capability_of
 from ether_broker.wire.frame import BATCH, Header, Kind, pack_envelope
 
 __all__ = ["ObserverFeed"]
@@ -115,12 +115,12 @@ class ObserverFeed:
         if position < state.tap.first and batch is None and state.journal.identity and cursor.has_credit:
             self.job.pause()  # not in the ring any more, and not in the journal yet or not to be read now
             return 0
-        body = state.tap.read(cursor, topic_of, batch)
+        body = state.tap.read(cursor, capability_of, batch)
         if body is None:
             return 0
         state.session_table.send(session, pack_envelope(Kind.TAP, request_id=token, body=body))
-        topics, count = len(cursor.topics), cursor.position - position
-        matching = 1 + (count * (MATCH + topics) >> MATCHES_SHIFT) if topics else count >> PASSED_SHIFT
+        prefixes, count = len(cursor.capabilities), cursor.position - position
+        matching = 1 + (count * (MATCH + prefixes) >> MATCHES_SHIFT) if prefixes else count >> PASSED_SHIFT
         return TAP_BATCH + (len(body) >> PER_8_KIB) + matching
 
     def _from_journal(self, session: Session, token: bytes, cursor: ObserverCursor) -> int:

@@ -1,4 +1,4 @@
-"""One delegation at its two ends: the task of a handler with its budget and leases, and the handle of a delegator.
+"""A delegation at its specialist: the task of a handler with its budget, permissions and leases.
 
 May import: `delegator`, the layer below.
 Used by: `agent`, `agent.declarations`, `execution`, the layer above.

@@ -53,6 +53,8 @@ OURS: Final = Bounds(1 << 20, 1 << 18, MAX_DEPTH)
 """What one agent sends another, apart from its params and data; `payload.pack` makes nothing deeper."""
 MOST_CONTAINERS: Final = 1 << 16
 """Maps and lists of any body: a MiB of empty ones would take 68 MiB and hold up its whole process for 0.1 s."""
+MOST_EVENT: Final = QUESTION.size - (4 << 10)
+"""Bytes of the packed data of an event, which is published by a question."""
 EVENT_CONTAINERS: Final = 1 << 12
 """Maps and lists of the data of an event: each of its subscribers makes them."""
 _CONTAINER_BYTES: Final = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])

@@ -171,7 +171,8 @@ class Delegation(Model):
     """Which of the delegations that wait for one agent go first; see `PriorityQueue`. A sub-delegation has its parent's unless
     it says another."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1
-    """1 for the first run; rises when an idempotent capability is redelivered (G3)."""
+    """The number of the run: 1 for the first; rises when an idempotent capability is redelivered (G3). Each attempt of a
+    `Retry` is a delegation of its own, with its own runs; its number is in `extensions["retry"]`."""
     timestamp: float | None = None
     """Seconds since 1970 in UTC, when it was sent."""
     external_id: str | None = None

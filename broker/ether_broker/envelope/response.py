@@ -79,6 +79,7 @@ class Response(Model):
     elapsed: Annotated[float, Field(ge=0)] | None = None
     """Seconds from the start of the handler to its end, as its node measured it: what the handler says itself is replaced."""
     attempt: Annotated[int, Field(ge=1, le=255)] = 1
+    """The number of the delegation's run that it is of; see `Delegation.attempt`."""
     timestamp: float | None = None
     """Seconds since 1970 in UTC, when it was sent; set by its node."""
     external_id: str | None = None

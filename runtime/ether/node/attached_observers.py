@@ -91,5 +91,5 @@ class AttachedObservers:
 
 
 def _wish(token: bytes, observer: Observer, start: int) -> bytes:
-    body = pack({"from": start, "topics": list(observer.topics)})
+    body = pack({"from": start, "topics": list(observer.capabilities)})
     return pack_envelope(Kind.OBSERVE, request_id=token, body=body)

@@ -70,7 +70,7 @@ def test_a_gap_is_told_with_the_numbers_that_were_missed():
     assert recorder.missed == 3
 
 
-def test_what_topics_leave_out_is_no_gap():
+def test_what_an_observer_did_not_ask_for_is_no_gap():
     recorder = Recorder()
     recorder.observe(batch(1, covers=4))
 

@@ -6,15 +6,15 @@ from ether_broker.tap import read_batch
 from ether_broker.wire.frame import Kind, read_frame, read_header
 from tests.actors.peers import Bus, Peer, request_id
 
-TOPICS = [f"zz{number:03}." + "q" * 180 for number in range(256)]
+PREFIXES = [f"zz{number:03}." + "q" * 180 for number in range(256)]
 
 
-def observed(bus: Bus, nodes: int, observers: int, topics: list[str]) -> list[Peer]:
+def observed(bus: Bus, nodes: int, observers: int, prefixes: list[str]) -> list[Peer]:
     """Nodes with observers from now on."""
     peers = [bus.node(f"w{number}") for number in range(nodes)]
     for peer in peers:
         for token in range(observers):
-            peer.send(Kind.OBSERVE, request_id=request_id(token), body={"from": 0, "topics": topics})
+            peer.send(Kind.OBSERVE, request_id=request_id(token), body={"from": 0, "topics": prefixes})
     bus.step()
     while bus.supervisor.next_wake() <= bus.now:
         bus.step()
@@ -43,10 +43,10 @@ def one_step(bus: Bus) -> list[bytes]:
 
 
 def test_a_step_feeds_a_share_of_very_many_observers_and_the_next_steps_the_others() -> None:
-    # Given four nodes with 64 observers each, of topics that nothing has
+    # Given four nodes with 64 observers each, of capabilities that nothing has
     bus = Bus()
     bus.node("na", "a")
-    watchers, delegator = observed(bus, 4, 64, TOPICS), bus.delegator("d")
+    watchers, delegator = observed(bus, 4, 64, PREFIXES), bus.delegator("d")
     while bus.supervisor.next_wake() <= bus.now:
         bus.step()
     for watcher in watchers:
@@ -72,12 +72,12 @@ def test_a_step_feeds_a_share_of_very_many_observers_and_the_next_steps_the_othe
     assert delegator.session.input.tag == idle
 
 
-def test_comparing_topics_costs_what_the_topics_are() -> None:
+def test_comparing_capabilities_costs_what_the_prefixes_are() -> None:
     costs = []
-    for topics in ([], ["zz."], TOPICS):
+    for prefixes in ([], ["zz."], PREFIXES):
         bus = Bus()
         bus.node("na", "a")
-        (watcher,), delegator = observed(bus, 1, 1, topics), bus.delegator("d")
+        (watcher,), delegator = observed(bus, 1, 1, prefixes), bus.delegator("d")
         acknowledge(bus, watcher)
         bus.step()
         before = watcher.session.input.tag

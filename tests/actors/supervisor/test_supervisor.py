@@ -122,7 +122,7 @@ def test_an_observer_gets_numbered_batches_and_no_more_than_it_acknowledges():
     assert position == bus.state.tap.next
 
 
-def test_an_observer_of_some_topics_sees_those():
+def test_an_observer_of_some_capabilities_sees_those():
     bus = Bus()
     watcher, d = bus.node("w"), bus.delegator("d")
     bus.node("na").register("a", "x.y", "z")

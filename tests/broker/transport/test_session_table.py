@@ -10,7 +10,7 @@ from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.address import INCARNATION, Address, NodeAddress
 from ether_broker.transport.channel import UNTOLD
 from ether_broker.transport.sessions.session import Session
-from ether_broker.transport.sessions.session_table import SessionTable, topic_of
+from ether_broker.transport.sessions.session_table import SessionTable, capability_of
 from ether_broker.wire.frame import BATCH, Kind, join_frame, pack_envelope, read_frame, read_header
 
 ONE, TWO = b"1" * INCARNATION, b"2" * INCARNATION
@@ -463,8 +463,8 @@ def test_a_node_that_does_not_come_back_in_time_is_lost():
     assert session_table.expire(12.6) == []
 
 
-def test_the_topic_of_an_envelope_is_its_capability():
-    assert topic_of(pack_envelope(Kind.RESPONSE, capability=b"x.y")) == b"x.y"
+def test_the_capability_of_an_envelope_is_read_from_its_header():
+    assert capability_of(pack_envelope(Kind.RESPONSE, capability=b"x.y")) == b"x.y"
 
 
 def test_an_address_is_what_its_transport_says_and_one_may_serve_both_ways() -> None:

@@ -33,7 +33,8 @@ class Counters:
     """Executions that told a confidence."""
     confidence_sum: float
     retries: int
-    """Runs after the first, of the bus's (`attempt`) and of the specialist's own (`metadata.retries`)."""
+    """Runs after the first, of the bus's (`attempt`) and of the specialist's own (`metadata.retries`). The
+    attempts of a `Retry` are delegations of their own, and counted as such."""
     durations: int
     """Executions that told how long the handler took."""
     duration_sum: float

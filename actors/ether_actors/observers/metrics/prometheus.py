@@ -42,7 +42,11 @@ def _lines(statistics: MetricsStatistics) -> Iterator[str]:
         "ether_turnaround_seconds", "histogram", "Seconds from delegation to outcome of COMPLETED, by the broker's clock.",
         (sample for pair in pairs if pair.turnaround_count for sample in _histogram(pair)),
     )  # fmt: skip
-    yield from _counter("retries", "Runs after the first.", ((_labels(pair), pair.retries) for pair in pairs))
+    yield from _counter(
+        "retries",
+        "Runs of a delegation after its first. Attempts of a retry policy are delegations.",
+        ((_labels(pair), pair.retries) for pair in pairs),
+    )
     yield from _counter(
         "unresolved_items", "Items that answers left unresolved.", ((_labels(pair), pair.unresolved_items) for pair in pairs)
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The bus's own capabilities, `ether.*`: questions about itself and leases.
+"""The bus's own capabilities, `ether.*`: what it is asked about itself, leases, events and the states of agents.
 
 May import: `supervisor.delegations`, `supervisor.journal`, `supervisor.registry`, `supervisor.state`, the layer below.
 Used by: `supervisor`.

@@ -283,19 +283,19 @@ class Membership:
             return
         if not self._state.access.may_observe(session.node):
             raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
-        since, topics = wish.get("from", 0), wish.get("topics", [])
+        since, prefixes = wish.get("from", 0), wish.get("topics", [])
         if type(since) is not int or since < 0:
             msg = f"OBSERVE: from is {repr(since)[:_REASON]} and has to be a whole number; 0 is from now on."
             raise InvalidEnvelope(msg)
-        is_list = isinstance(topics, list)
+        is_list = isinstance(prefixes, list)
         if is_list:
-            check_observer(session, header.request_id, topics)  # first: each of them is looked at after that
-        if not is_list or not all(isinstance(topic, str) and is_prefix(topic) for topic in topics):
-            msg = f"OBSERVE: topics is {repr(topics)[:_REASON]} and has to be a list of begins of capabilities."
+            check_observer(session, header.request_id, prefixes)  # first: each of them is looked at after that
+        if not is_list or not all(isinstance(one, str) and is_prefix(one) for one in prefixes):
+            msg = f"OBSERVE: topics is {repr(prefixes)[:_REASON]} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
         position = since or self._state.tap.next
         session.cursors[header.request_id] = ObserverCursor(
-            topics=tuple(topic.encode() for topic in topics), position=position
+            capabilities=tuple(prefix.encode() for prefix in prefixes), position=position
         )
         session.share_window()
         body = pack({"next": position})

@@ -44,7 +44,8 @@ _MANIFEST: Final = 256 << 10
 """Bytes of one."""
 MOST_OBSERVERS: Final = 64
 """Observers that a node may have."""
-_TOPICS: Final = 256
+_PREFIXES: Final = 256
+"""Of capabilities, that an observer may name."""
 MOST_MONITORS: Final = 16_384
 """Agents and nodes that a node may monitor at a time."""
 MOST_HELD: Final = 1 << 18
@@ -119,19 +120,20 @@ def let_go(agent: Registration) -> None:
     agent.packed = b""
 
 
-def check_observer(session: Session, token: bytes, topics: list[str]) -> None:
+def check_observer(session: Session, token: bytes, prefixes: list[str]) -> None:
     """Check that a node may have one more observer.
 
     Raises:
-        TooMuch: it has as many as it may, or the observer has too many topics.
+        TooMuch: it has as many as it may, or the observer has too many prefixes of capabilities.
     """
     if token not in session.cursors and len(session.cursors) >= MOST_OBSERVERS:
         raise TooMuch(
             f"The node has {len(session.cursors)} observers, which is the most: let one of them serve several."
         )
-    if len(topics) > _TOPICS:
+    if len(prefixes) > _PREFIXES:
         raise TooMuch(
-            f"OBSERVE has {len(topics):,} topics, and {_TOPICS} is the most: observe everything, and choose there."
+            f"OBSERVE has {len(prefixes):,} prefixes of capabilities (`topics`), and {_PREFIXES} is the most: observe "
+            "everything, and choose there."
         )
 
 

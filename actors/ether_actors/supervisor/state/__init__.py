@@ -1,4 +1,4 @@
-"""The broker's state: open delegations, endings, leases and deadlines. Sans-IO.
+"""The broker's state: open delegations, endings, leases, deadlines and the states of agents. Sans-IO.
 
 May import: `supervisor.registry`, the layer below.
 Used by: `supervisor`, `supervisor.capabilities`, `supervisor.delegations`, `supervisor.journal`,

@@ -117,10 +117,10 @@ TAP_BATCH: Final = 2
 OBSERVERS_SHIFT: Final = 4
 """Observers of a node that are looked through for one that gets a batch."""
 PASSED_SHIFT: Final = 4
-"""Envelopes of a batch for an observer of all topics."""
+"""Envelopes of a batch for an observer of all capabilities."""
 MATCH: Final = 128
 MATCHES_SHIFT: Final = 9
-"""Comparisons with the topics of an observer of some: one of each envelope with each topic, and `MATCH` for its topic."""
+"""Comparisons for an observer of some capabilities: one of each envelope with each prefix, and `MATCH` for its capability."""
 
 _SIZE_SHIFT: Final = 10
 _CONTAINERS_SHIFT: Final = 4

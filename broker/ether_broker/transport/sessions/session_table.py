@@ -521,6 +521,6 @@ def _random(size: int) -> int:
     return int.from_bytes(os.urandom(size)) or 1
 
 
-def topic_of(envelope: bytes) -> bytes:
+def capability_of(envelope: bytes) -> bytes:
     """The capability that an envelope is about; what observers filter by."""
     return read_header(envelope).capability
