@@ -65,10 +65,11 @@ class Crew(Agent):
         self.word, self.folder = word, folder
 
     def on_start(self) -> None:
-        if self.folder is not None and (hold := Path(self.folder, f"hold-{self.word}")).exists():
-            Path(self.folder, f"starting-{self.agent_name}").touch()
-            while hold.exists():
-                time.sleep(0.005)
+        for held in (self.word, self.agent_name):
+            if self.folder is not None and (hold := Path(self.folder, f"hold-{held}")).exists():
+                Path(self.folder, f"starting-{self.agent_name}").touch()
+                while hold.exists():
+                    time.sleep(0.005)
         if self.folder is not None and Path(self.folder, "broken").exists():
             raise RuntimeError("it is broken")
 

@@ -433,6 +433,21 @@ def test_names_that_are_taken_are_passed_over(double: TestRuntime) -> None:
         assert {handle.result(0).status for handle in handles} == {Status.COMPLETED}
 
 
+def test_names_that_others_are_known_to_have_are_not_tried(double: TestRuntime) -> None:
+    started = list[str]()
+
+    def start(names: list[str]) -> None:
+        started.extend(names)
+        double.node.agent_host.start_agents(names, Worker, Worker)
+
+    names = ["crew", "crew-2", "crew-3"]
+    double.node.scaling.add(ScaledAgents("crew", lambda: names, Scale(max=2, min=2), start), taken=["crew"])
+    assert started == instances(double) == ["crew-2", "crew-3"]
+    with pytest.raises(DuplicateAgent, match="Others on the bus have all names that the agent 'more' may have"):
+        double.node.scaling.add(ScaledAgents("more", lambda: ["more"], Scale(max=1), start), taken=["more"])
+    assert instances(double) == ["crew-2", "crew-3"]
+
+
 def test_all_instances_are_stopped_together(double: TestRuntime) -> None:
     double.start_many(Worker, name="crew", scale=Scale(max=3, per=1))
     handles = ask(double, 3)

@@ -109,12 +109,12 @@ class HostedAgents:
                 elif told in self._never_up:
                     self._never_up[told] = start.failed[name]
             wished = set(start.wished.names)
-            failed = wished if start.refused else set(start.failed)
+            # who never was up keeps its name, which would else depend on when it gave up: the next reload tries it
+            failed = wished if start.refused else set(start.failed) - self._names_never_up
             lost = (set() if is_outdated else failed - present) | (wished - set(start.names))
+            # who scales keeps the names that it may have, and is told by the first, also while another has that
             if start.wished.agent.scale and not start.refused:
-                lost = (
-                    set()
-                )  # its names are those that it may have: it is told by the first, also while another has that
+                lost = set()
             others = [name for name in start.names if name not in wished]
             kinds = [
                 NamedAgents(agent, (*(name for name in names if name not in lost), *others))
@@ -137,8 +137,8 @@ class HostedAgents:
                 made here.
 
         Returns:
-            `agents`, the names that they have, or may have if they scale, kind by kind, without those that did not start and
-            are not started again;
+            `agents`, the names that they have, or may have if they scale, kind by kind, those among them that have not been up
+            yet; without those that were up, did not start any more, and are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
             `again`, those that had given up, or had not been up when the last answer was given, and are up;
@@ -165,10 +165,10 @@ class HostedAgents:
     ) -> dict[str, Any]:  # fmt: skip
         """Have these agents, and no others.
 
-        Those that go end first, and then those that move: what they delegate to each other is done meanwhile.
+        New ones start first, then changed ones end and start anew, then those that go end, and then those that move: what these
+        delegate to each other is done meanwhile.
         """
-        supervision, host = self._bus.node.supervision, self._bus.node.agent_host
-        were_never_up = self._names_never_up
+        were_never_up = self._names_never_up  # as the last answer told
         self._settle()
         never_up, earlier = self._names_never_up, tuple(self._starts)
         did_not_start = never_up - self._starting
@@ -182,43 +182,25 @@ class HostedAgents:
             if name in self._specs and must_be_another(self._specs[name], agent)
         }
         gone = self._specs.keys() - specs.keys()
+
         anew = changed.keys() | gone | did_not_start
         ended = [kind for kind in self._scaling if not anew.isdisjoint(kind.names)]
         here, overran = self._let_go(ended, patience)
-        gave_up = {name for name in supervision.given_up & self._specs.keys() if self._specs[name].scale is None} - here
-        supervision.given_up.clear()
+        gave_up = self._take_given_up() - here
         self.note(without(self._kinds, (did_not_start | gave_up | changed.keys()) - here))  # those start as new ones do
-        known = [
-            kind for kind in wanted if kind.agent.scale is not None and not self._specs.keys().isdisjoint(kind.names)
-        ]  # fmt: skip
-        taking_over = [kind for kind in known if not self._rescale(kind, ended)]
-        new = without((kind for kind in wanted if kind not in known), self._specs)
-        self._run([kind for kind in new if kind.names], patience, failed)
-        successors, down = self._replace_all({name: changed[name] for name in changed if name in here})
-        overran += down
+
+        taking_over = self._start_new(wanted, ended, patience, failed)
+        successors, late = self._replace_all({name: agent for name, agent in changed.items() if name in here})
         await_starts(successors, patience, failed)
-        overran += supervision.stop_cells(
-            [cell for cell in host.cells if cell.name in gone - moving and cell.name in here], self._drain
-        )
-        away = supervision.take_down(gone & moving & here, self._drain, "it moves to another node", moves=True)
-        overran += [name for name, was_late in away if was_late]
+        overran += late + self._stop((gone - moving) & here) + self._stop(gone & moving & here, moves=True)
         for kind in taking_over:
-            cells = [host.cell(name) for name in kind.names if name in here and name in host.agent_names]
-            self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)
+            self._go_on_scaling(kind, here)
+
         self.note(wanted)
-        for start in earlier:
-            same = [] if self._is_outdated(start) else [name for name in start.wished.told if name in specs]
-            failed.update(dict.fromkeys(same, "It has not started yet, and goes on starting."))
+        waiting = [start for start in earlier if not self._is_outdated(start)]
         self._starts += successors
         self._settle()
-        for name in [name for name in failed if self._told.get(name, name) != name]:  # instances
-            failed.setdefault(self._told[name], failed.pop(name))
-        for name, why in self._never_up.items():
-            failed.setdefault(name, and_so(why, "It goes on starting."))
-        absent = failed.keys() - host.agent_names - self._starting
-        failed.update(
-            {name: and_so(failed[name], "It is not running.") for name in absent if specs[name].scale is None}
-        )
+        failed = self._all_failed(failed, waiting, specs)
         came = never_up | ((were_never_up | gave_up) - changed.keys())  # others that changed are restarted
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
@@ -226,6 +208,65 @@ class HostedAgents:
             "never_up": sorted((self._never_up.keys() - self._starting) | (did_not_start - specs.keys())),
             "outdated": changed_sources(kind.agent.start for kind in self._kinds),
         }  # fmt: skip
+
+    def _take_given_up(self) -> set[str]:
+        """The single agents that have given up since this was last asked; an instance is replaced by its scaling."""
+        given_up = self._bus.node.supervision.given_up
+        found = {name for name in given_up & self._specs.keys() if self._specs[name].scale is None}
+        given_up.clear()
+        return found
+
+    def _start_new(
+        self, wanted: Iterable[NamedAgents], ended: Sequence[NamedAgents], patience: float, failed: dict[str, str]
+    ) -> list[NamedAgents]:
+        """Start what is not noted, and give agents that go on scaling their new bounds.
+
+        Returns:
+            What is to scale, and has nothing but agents that are here already, which do not scale or whose scaling has ended.
+        """
+        known = [
+            kind for kind in wanted if kind.agent.scale is not None and not self._specs.keys().isdisjoint(kind.names)
+        ]  # fmt: skip
+        taking_over = [kind for kind in known if not self._rescale(kind, ended)]
+        new = without((kind for kind in wanted if kind not in known), self._specs)
+        self._run([kind for kind in new if kind.names], patience, failed)
+        return taking_over
+
+    def _stop(self, names: set[str], *, moves: bool = False) -> list[str]:
+        """Stop agents for good, or for another node that takes their names; return those of which something still ran."""
+        supervision = self._bus.node.supervision
+        if moves:
+            away = supervision.take_down(names, self._drain, "it moves to another node", moves=True)
+            return [name for name, was_late in away if was_late]
+        cells = [cell for cell in self._bus.node.agent_host.cells if cell.name in names]
+        return supervision.stop_cells(cells, self._drain)
+
+    def _go_on_scaling(self, kind: NamedAgents, here: set[str]) -> None:
+        """Have an agent scale whose instances are those that are here under its names."""
+        host = self._bus.node.agent_host
+        cells = [host.cell(name) for name in kind.names if name in here and name in host.agent_names]
+        self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)
+
+    def _all_failed(
+        self, failed: dict[str, str], waiting: Iterable[AgentStart], specs: Mapping[str, AgentSpec]
+    ) -> dict[str, str]:
+        """What an answer tells as failed: {name by which a report tells of an agent: why}.
+
+        Args:
+            failed: what did not start, instances among it.
+            waiting: starts of earlier that had not ended before.
+            specs: what is wanted.
+        """
+        starting = [name for start in waiting for name in start.wished.told if name in specs]
+        failed = failed | dict.fromkeys(starting, "It has not started yet, and goes on starting.")
+        for name in [name for name in failed if self._told.get(name, name) != name]:  # instances
+            failed.setdefault(self._told[name], failed.pop(name))
+        for name, why in self._never_up.items():
+            failed.setdefault(name, and_so(why, "It goes on starting."))
+        for name in failed.keys() - self._bus.node.agent_host.agent_names - self._starting:
+            if specs[name].scale is None:
+                failed[name] = and_so(failed[name], "It is not running.")
+        return failed
 
     @property
     def _names_never_up(self) -> set[str]:

@@ -217,19 +217,26 @@ def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
 
 def _held(bus: Runtime, names: Sequence[str]) -> set[str]:
     """Those of the names that others have; none for who may not ask. What an earlier life of the node had is its own."""
+    known = _known(bus, names)
+    return {str(one["agent"]) for one in known if (one["condition"], one["node"]) != ("down", bus.name)}
+
+
+def _known(bus: Runtime, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The agents on the bus that have one of the names; none for who may not ask."""
     try:
-        known = list(bus.iter_agents(names))
+        return list(bus.iter_agents(names))
     except Rejected as error:
         if error.response.error.code != AccessDenied.code:
             raise
-        return set()
-    return {str(one["agent"]) for one in known if (one["condition"], one["node"]) != ("down", bus.name)}
+        return []
 
 
 def _start(bus: Runtime, named: NamedAgents) -> None:
     agent, supervision = named.agent, bus.node.supervision
     if agent.scale is not None:
-        bus.node.scaling.add(_scaled(bus, named))
+        known = _known(bus, named.names) if len(named.names) > agent.most else []  # else each is to be free
+        taken = [one["agent"] for one in known if one["condition"] != "down" and one["node"] != bus.name]
+        bus.node.scaling.add(_scaled(bus, named), taken)
         return
     if agent.escalate:
         supervision.ends_process.update(named.names)

@@ -484,6 +484,16 @@ def test_an_entry_with_other_bounds_keeps_its_names_beside_one_of_the_same_class
     assert own.names == ("crew-3", "crew-4", "crew")
 
 
+def test_an_agent_that_scales_may_have_its_first_name_and_enough_free_ones_on_another_node():
+    one = AgentSpec(CREW, scale=Scale(max=2))
+    hosted, names = place({}, [node("n1", one)]), list[tuple[str, ...]]()
+    for at in range(2, 6):
+        hosted = place(hosted, [node(f"n{at}", one)])
+        names += [own.names for own in hosted[f"n{at}"].agents]
+
+    assert names == [("crew", "crew-3", "crew-4"), ("crew", "crew-2", "crew-5")] * 2
+
+
 def test_none_comes_to_a_process_that_is_to_end(tmp_path: Path):
     with world(tmp_path, node("n1", crew(3, 3))) as it:
         before, shift = it.pids(), Shift(it)
@@ -652,14 +662,30 @@ def broken_crew(folder: Path, **fields: Any) -> AgentSpec:
     return AgentSpec(CREW, "crew", kwargs={"folder": str(folder)}, **fields)
 
 
-def test_agents_that_never_were_up_and_are_to_scale_are_told_as_failed_until_one_is_up(tmp_path: Path):
-    single = broken_crew(tmp_path, count=2, backoff=Backoff(60.0, maximum=60.0))
+@WAYS
+def test_agents_that_never_were_up_and_are_to_scale_are_told_as_failed_until_one_is_up(
+    tmp_path: Path, way: dict[str, Any]
+):
+    single = broken_crew(tmp_path, count=2, **way)
     scaled = replace(single, count=1, scale=Scale(3))
     with never_up(tmp_path, single) as it:
         assert is_told(it.reload(keeper_and(scaled)), scaled)
         assert is_told(it.reload(keeper_and(scaled)), scaled)
         assert it.reload(keeper_and(replace(scaled, kwargs={}))) == ReloadReport(started=("n1/crew",), unchanged=KEPT)
         assert "crew" in it.agents()
+
+
+def test_agents_that_give_up_before_and_after_a_reload_has_told_of_them_are_told_alike(tmp_path: Path):
+    single = broken_crew(tmp_path, count=2, intensity=2, backoff=Backoff(0.5))
+    scaled = replace(single, count=1, scale=Scale(3))
+    (tmp_path / "broken").touch()
+    (tmp_path / "hold-crew-2").touch()
+    with world(tmp_path, keeper_and()) as it:
+        with it.reloading(keeper_and(single)) as reports:
+            wait_until(lambda: any("crew gave up" in line for line in it.output), what="the first one gives up")
+            (tmp_path / "hold-crew-2").unlink()
+        assert is_told(reports[0], single)
+        assert is_told(it.reload(keeper_and(scaled)), scaled)
 
 
 @WAYS
@@ -760,6 +786,188 @@ def test_instances_whose_successors_do_not_start_are_told_by_the_name_of_their_a
         report = it.reload(keeper_and(crew(3, 2, kwargs={"folder": str(tmp_path)})))
 
     assert report == ReloadReport(unchanged=KEPT, failed={"n1/crew": "RuntimeError: it is broken"})
+
+
+# -- agents that scale, on another node ----------------------------------------------------------------------------
+
+Fields = dict[str, dict[str, Any]]
+AWAY: dict[str, tuple[Fields, Fields]] = {
+    "there": ({"n1": {}, "n2": {}}, {"n1": {}, "n2": {}}),
+    "renamed": ({"n1": {}}, {"n2": {}}),
+    "restarted": ({"n1": {}, "n2": {}}, {"n1": {}, "n2": {"threads": 2}}),
+    "gone-and-restarted": ({"n1": {}, "n2": {}}, {"n2": {"threads": 2}}),
+    "left-restarted": ({"n1": {}, "n2": {}}, {"n1": {"threads": 2}, "n2": {}}),
+}
+"""What becomes of the nodes while an agent goes from n1 to n2."""
+
+
+def nodes_with(agent: AgentSpec, on: str, nodes: Fields) -> list[NodeSpec]:
+    return [node(name, *([agent] if name == on else []), **fields) for name, fields in nodes.items()]
+
+
+def homes(it: World) -> set[str]:
+    return set(it.agents().values())
+
+
+def answering(it: World) -> int:
+    """The process that does what is delegated just now."""
+    return it.bus.delegate("crew.word", timeout=20).result().unwrap().data["pid"]
+
+
+@pytest.mark.parametrize(("way", "was_single"), [*((way, False) for way in AWAY), ("there", True), ("restarted", True)])
+def test_an_agent_that_scales_goes_from_its_node_once_it_is_up_on_the_other(
+    tmp_path: Path, way: str, *, was_single: bool
+):
+    before, after = AWAY[way]
+    scaled = crew(2, kwargs={"folder": str(tmp_path)})
+    first = replace(scaled, scale=None, count=2) if was_single else scaled
+    with world(tmp_path, *nodes_with(first, "n1", before)) as it:
+        shift = Shift(it)
+        shift.add(4, until="ended")
+        shift.await_runs(2)
+        (tmp_path / "hold-first").touch()
+        with it.reloading(*nodes_with(scaled, "n2", after)) as reports:
+            wait_until(lambda: any(tmp_path.glob("starting-*")), what="it starts on the other node")
+            assert homes(it) == {"n1"}
+            shift.add(1, until="ended")
+            (tmp_path / "hold-first").unlink()
+            wait_until(lambda: "n2" in homes(it), what="it is up on the other node")
+            shift.add(1, until="ended")
+            (tmp_path / "ended").touch()
+        answers = [answer["pid"] for answer in shift.answers()]
+        pids = it.pids()
+        assert answering(it) == pids["n2"]
+        assert homes(it) == {"n2"}
+        again = it.reload(*nodes_with(scaled, "n2", after))
+
+    assert [path.name for path in tmp_path.glob("starting-*")] == ["starting-crew-3"], "no name is tried that is taken"
+    assert len(answers) == 6, "nothing was refused"
+    assert reports[0].stopped[-1] == "n1/crew" or reports[0].stopped[-2:] == ("n1/crew", "n1/crew-2")
+    assert (reports[0].failed, reports[0].overran) == ({}, ())
+    assert again == ReloadReport(unchanged=(*after, "n2/crew"))
+
+
+@pytest.mark.parametrize(
+    ("how", "way"),
+    [
+        *(("raises", way) for way in AWAY),
+        *((how, way) for how in ("no-class", "hangs") for way in ("there", "restarted")),
+    ],
+)
+def test_an_agent_that_scales_goes_on_where_it_is_until_it_is_up_on_the_other_node(tmp_path: Path, how: str, way: str):
+    before, after = AWAY[way]
+    good = crew(2, kwargs={"folder": str(tmp_path)})
+    bad = replace(good, start="tests.runtime.reloaded:Missing") if how == "no-class" else good
+    timeout = {"start_timeout": 6.0} if how == "hangs" else {}
+    with world(tmp_path, *nodes_with(crew(2), "n1", before), **timeout) as it:
+        (tmp_path / {"raises": "broken", "hangs": "hold-first"}.get(how, "none")).touch()
+        reports = [it.reload(*nodes_with(bad, "n2", after)) for _ in range(2)]
+        shift = Shift(it)
+        shift.add(3)
+        shift.await_runs(2)
+        assert homes(it) == {"n1"}, "it scales where it was"
+        shift.answers()
+        for name in ("broken", "hold-first"):
+            (tmp_path / name).unlink(missing_ok=True)
+        if how == "hangs":  # a start that has not ended is told as such
+            wait_until(lambda: "n2" in homes(it), what="it has started")
+        moved = it.reload(*nodes_with(good, "n2", after))
+        assert homes(it) == {"n2"}
+        assert answering(it) == it.pids()["n2"]
+
+    for report in reports:
+        [(name, why)] = report.failed.items()
+        assert name in {"n2", "n2/crew"}
+        assert any(text in why for text in ("it is broken", "has no attribute 'Missing'", "It has not started"))
+        assert why.endswith(("Nothing was stopped.", "What it succeeds was not stopped."))
+        assert report.stopped == ()
+        assert "n1/crew" in {*report.unchanged, *report.started} or "n1" in report.restarted
+    assert moved.stopped[-1] == "n1/crew"
+    assert moved.is_complete
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_agent_that_scales_stays_where_it_is_if_its_node_comes_late_and_does_not_come(
+    tmp_path: Path, *, is_late: bool
+):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        metrics = MetricsSpec(port=free.getsockname()[1])
+    nobody = (ObserverSpec("tests.runtime.reloaded:Nobody"),)
+    to = "n3" if is_late else "n2"
+    with world(tmp_path, node("n1", crew(2)), node("n2", metrics=metrics)) as it:
+        report = it.reload(node("n1"), node(to, crew(2), metrics=metrics, observers=nobody))
+        assert homes(it) == {"n1"}
+        moved = it.reload(node("n1"), node(to, crew(2), metrics=metrics))
+        assert homes(it) == {to}
+
+    assert list(report.failed) == [to]
+    assert report.failed[to].endswith("What it succeeds was not stopped.")
+    assert "n1/crew" in report.unchanged
+    assert moved.failed == {}
+    assert f"{to}/crew" in moved.started
+    assert moved.stopped == ("n1/crew",)
+
+
+def test_an_agent_that_scales_becomes_a_single_one_on_another_node_and_nothing_is_refused(tmp_path: Path):
+    single = AgentSpec(CREW, "crew", kwargs={"folder": str(tmp_path)})
+    with world(tmp_path, node("n1", crew(2)), node("n2")) as it:
+        shift = Shift(it)
+        shift.add(4, until="ended")
+        shift.await_runs(2)
+        (tmp_path / "hold-first").touch()
+        with it.reloading(node("n1"), node("n2", single)) as reports:
+            wait_until(lambda: conditions(it)["draining"], what="all but the one that moves end")
+            (tmp_path / "ended").touch()
+            wait_until(lambda: any(tmp_path.glob("starting-*")), what="it starts on the other node")
+            shift.add(1)
+            (tmp_path / "hold-first").unlink()
+        answers = [answer["pid"] for answer in shift.answers()]
+        assert it.agents() == {"crew": "n2"}
+        after = it.pids()
+
+    assert answers[-1] == after["n2"]
+    assert reports == [ReloadReport(started=("n2/crew",), stopped=("n1/crew",), unchanged=("n1", "n2"))]
+
+
+def test_nothing_is_refused_or_done_twice_while_an_agent_that_scales_goes_from_node_to_node(tmp_path: Path):
+    single = AgentSpec(CREW, "crew", count=2)
+    with world(tmp_path, node("n1", crew(2)), node("n2")) as it:
+        shift, is_over = Shift(it), threading.Event()
+        it.go()
+
+        def delegate() -> None:
+            params = {"folder": str(tmp_path), "seconds": 0.02}
+            while not is_over.wait(0.01):
+                if sum(not handle.done for handle in shift.handles) < 10:
+                    shift.handles += [it.bus.delegate("crew.word", params, timeout=60) for _ in range(2)]
+
+        thread = threading.Thread(target=delegate)
+        thread.start()
+        try:
+            for number, nodes in enumerate((
+                (node("n1"), node("n2", crew(2))),
+                (node("n1", crew(3, 2)), node("n2")),
+                (node("n1", threads=2), node("n2", crew(3, 2), threads=2)),
+                (node("n1", crew(2), threads=3), node("n2", threads=3)),
+                (node("n2", single, threads=3),),
+                (node("n2", threads=3), node("n3", crew(2))),
+                (node("n3"), node("n4", crew(2))),
+                (node("n4"), node("n3", crew(2))),
+            )):  # fmt: skip
+                done = len(shift.handles)
+                report = it.reload(*nodes)
+                assert (report.failed, report.overran) == ({}, ()), number
+                wait_until(lambda done=done: len(shift.handles) > done + 5 and shift.handles[done + 5].done)  # type: ignore[misc]
+        finally:
+            is_over.set()
+            thread.join()
+        shift.answers()
+        names = set(it.agents())
+        it.cluster.signal("n3", signal.SIGKILL)
+        wait_until(lambda: any("n3 is up again" in event for event in it.events), what="it is back")
+        assert answering(it) == it.pids()["n3"]
+
+    assert names <= {f"crew-{number}" for number in range(2, 6)} | {"crew"}, "no number is added at each move"
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------
@@ -942,7 +1150,7 @@ def test_an_agent_that_takes_its_process_down_as_it_starts_is_told_and_the_node_
         before = it.pids()
         assert it.ask("keeper")["total"] == 1
         report = it.reload(node("n1", replace(KEEP, args=("second",)), fatal), node("n2", AgentSpec(PLAIN, "far")))
-        wait_until(lambda: it.condition("keeper") == "up", what="the node is back")
+        wait_until(lambda: sum("n1 is up again" in event for event in it.events) == 2, what="the node is back")
         answer = it.ask("keeper")
         assert (answer["word"], answer["total"]) == ("first", 2)
         assert it.cluster.failed is None

@@ -44,7 +44,8 @@ def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[
     """Give the agents of a new specification the names of those that run, and the others free ones: {node: its new state}.
 
     On one node, the agents of an entry keep their names if there was an equal entry, or else one of the same name or class;
-    one that scales keeps all, whatever its bounds are, so that each instance that is up may stay.
+    one that scales keeps all, whatever its bounds are, so that each instance that is up may stay. One that is new on its node
+    may have its first name and as many as it has instances that no agent of another node has: so it starts before those go.
     A name that the new specification gives is never another's.
     """
     nodes = list(nodes)
@@ -65,11 +66,19 @@ def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[
                     kept[at] = names if may_be_up else names[: agent.most]
         first += len(node.agents)
     used = {name for names in kept.values() for name in names}
+    homes = [node.name for node in nodes for _ in node.agents]
     for is_named in (True, False):
-        for at, agent in enumerate(agents):
+        for at, (agent, home) in enumerate(zip(agents, homes, strict=True)):
             if (agent.name is not None) is is_named:
                 names = kept.setdefault(at, [])
-                names += islice(free_names(agent.base_name, used), max(0, agent.most - len(names)))
+                free = free_names(agent.base_name, used)
+                held = set[str]()
+                if agent.scale is not None:
+                    held = {name for node, one in running.items() if node != home for own in one.names for name in own}
+                    if not names:
+                        names.append(next(free))  # by which a report tells of it, also while another has that
+                missing = agent.most - sum(name not in held for name in names)
+                names += islice((name for name in free if name not in held), max(0, missing))
                 used.update(names)
         used |= given
     places = iter(range(len(agents)))

@@ -5,11 +5,12 @@
        move there later, says each node's process
     3. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
     4. nodes whose process is to be another, one after the other; then new ones that take over a metrics address
-    5. agents that have moved to another node, as their names are free now
+    5. agents that have moved to another node, as their names are free now; what is gone, and waited for a successor of step 4
 
-New ones come first, so that what waits for those that go finds them. At each step, each node's process is told all agents that
-it is to have, and compares them with those that it has; its answer is what counts. A process that has not answered is started
-again, if it ends, with what it answered last.
+New ones come first, so that what waits for those that go finds them. So do those that scale and move: they are new on one node,
+under names that are free, and gone from the other. At each step, each node's process is told all agents that it is to have, and
+compares them with those that it has; its answer is what counts. A process that has not answered is started again, if it ends,
+with what it answered last.
 """
 
 from __future__ import annotations
@@ -61,12 +62,27 @@ class Reload:
         self._process = process
         self._current = names_of
         self._on_event = on_event
-        where = {name: node for node, one in hosted.items() for name in agents_by_name(one)}
+        known = {name for one in hosted.values() for name in agents_by_name(one)}
         self._moved = {
-            node: [name for name in agents_by_name(one) if where.get(name, node) != node]
+            node: [
+                name for kind in one.agents if kind.agent.scale is None for name in kind.names
+                if name in known and name not in agents_by_name(hosted.get(node))
+            ]
+            for node, one in wanted.items()
+        }  # fmt: skip
+        """{node: names of agents, none of which scales, that agents of other nodes have before}."""
+        self._moving = {name for names in self._moved.values() for name in names}
+        gone = {
+            kind.agent.base_name for node, one in hosted.items() for kind in one.agents
+            if kind.names[0] not in agents_by_name(wanted.get(node))
+        }  # fmt: skip
+        self._successors = {
+            node: [kind for kind in one.agents if kind.agent.scale is not None and kind.agent.base_name in gone]
             for node, one in wanted.items()
         }
-        """{node: names that agents of other nodes have before}."""
+        """{node: agents that scale, and take the place of some that are gone from another node}."""
+        self._waiting: dict[str, list[NamedAgents]] = {}
+        """{node: agents that are gone, and stay until their successors are up on nodes of step 4}."""
         self._is_held = False
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
@@ -99,8 +115,10 @@ class Reload:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
         self._side_by_side([*((self._come_up, node) for node in first), *((self._bring, node) for node in stay)])
         self._hold()
+        if not self._is_held:
+            self._wait_for((*self._anew, *late))
         self._side_by_side([(self._clear, node) for node in before])
-        self._side_by_side([(self._end, node) for node in go if not self._is_held])
+        self._side_by_side([(self._end, node) for node in go if not self._is_held and not self._waiting.get(node)])
         for node in self._in_order():
             if node not in self._unfit:
                 self._restart(node)
@@ -112,7 +130,14 @@ class Reload:
             self._add(node, wanted[node])
         self._side_by_side([(self._wait_up, node) for node in late])
         if not self._is_held:
-            self._side_by_side([(self._complete, node) for node in (*first, *stay) if self._moved[node]])
+            released = self._release((*self._anew, *late))
+            moved = {node for node in (*first, *stay) if self._moved[node]}
+            self._side_by_side(
+                [
+                    *((self._complete, node) for node in wanted if node in moved | released),
+                    *((self._end, node) for node in go if node in released),
+                ]
+            )
         return self._report(come, stay, go)
 
     @staticmethod
@@ -142,13 +167,43 @@ class Reload:
             *self._before,
             *(f"{node}/{name}" for node, one in self._before.items() for name in agents_by_name(one)),
         }
+        successors = self._failed_successors(self._wanted)
         missing = [
             name for name in self._failed
-            if name not in known or name in self._never_up or name in self._unfit or self._moved.get(name)
+            if name not in known or name in self._never_up or name in self._unfit or self._moved.get(name) or name in successors
         ]  # fmt: skip
         self._is_held = bool(missing)
         if any(self._going(node) for node in self._before):
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped.") for name in missing})
+
+    def _failed_successors(self, nodes: Iterable[str]) -> set[str]:
+        """What has failed of successors on some nodes, as the report tells it."""
+        told = {name for node in nodes for kind in self._successors[node] for name in (node, f"{node}/{kind.names[0]}")}
+        return told & self._failed.keys()
+
+    def _wait_for(self, late: Sequence[str]) -> None:
+        """Have agents that are gone stay until their successors are up, if these are of nodes that come late.
+
+        Not so those whose name a single agent takes, or whose node gives up a metrics address for that.
+        """
+        bases = {kind.agent.base_name for node in late for kind in self._successors[node]}
+        addresses = {self._address(self._wanted[node]) for node in late} - {None}
+        for node, one in self._before.items():
+            going = set(self._going(node)) - self._moving
+            waiting = [kind for kind in one.agents if kind.agent.base_name in bases and going.issuperset(kind.names)]
+            if waiting and (node in self._wanted or self._address(one) not in addresses):
+                self._waiting[node] = waiting
+
+    def _release(self, late: Sequence[str]) -> set[str]:
+        """Have those go that have waited for their successors, and say on which nodes; none, if a successor has failed."""
+        failed = self._failed_successors(late) if self._waiting else set[str]()
+        if failed:
+            self._failed.update(
+                {name: and_so(self._failed[name], "What it succeeds was not stopped.") for name in failed}
+            )
+            return set()
+        released, self._waiting = set(self._waiting), {}
+        return released
 
     def _going(self, node: str) -> list[str]:
         """The agents of a node that are to go, or to another node."""
@@ -159,7 +214,7 @@ class Reload:
         """What a node is to have in the end."""
         wanted = self._wanted[node]
         if not self._is_held:
-            return wanted
+            return HostedNode.of(wanted.spec, [*wanted.agents, *self._waiting.get(node, ())])
         before = self._before.get(node)
         return HostedNode.of(wanted.spec, [*self._first(node), *([] if before is None else self._left(before, wanted))])
 
@@ -249,7 +304,8 @@ class Reload:
     def _clear(self, node: str) -> None:
         """Stop what is to go."""
         if node not in self._failed and not self._is_held:
-            self._tell(node, without(self._hosted[node].agents, self._going(node)))
+            waiting = {name for kind in self._waiting.get(node, ()) for name in kind.names}
+            self._tell(node, without(self._hosted[node].agents, set(self._going(node)) - waiting))
 
     def _end(self, node: str, *, at_once: bool = False) -> None:
         self._processes.remove(node, at_once=at_once)
@@ -280,7 +336,7 @@ class Reload:
 
     def _complete(self, node: str) -> None:
         if node not in self._failed:
-            self._tell(node, self._wanted[node].agents)
+            self._tell(node, self._final(node).agents)
 
     def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
         """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
@@ -290,13 +346,8 @@ class Reload:
         is_old = node in self._anew or node not in self._wanted
         spec = self._hosted[node].spec if is_old else self._wanted[node].spec
         going = self._going(node) if node in self._before else []
-        before = agents_by_name(self._before.get(node))
-        others = (agents_by_name(wanted) for other, wanted in self._wanted.items() if other != node)
-        elsewhere = {name: agent for agents in others for name, agent in agents.items()}
-        gone = [name for name in going if name not in elsewhere]  # who moves has no place yet but this
-        moving = [
-            name for name in going if name in elsewhere and before[name].scale is None is elsewhere[name].scale
-        ]  # not instances: nobody knows which of them come
+        gone = [name for name in going if name not in self._moving]  # who moves has no place yet but this
+        moving = [name for name in going if name in self._moving]
         request = {"agents": _carried(agents), "going": gone, "moving": moving}
         try:
             answer = self._ask(node, request)

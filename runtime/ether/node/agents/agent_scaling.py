@@ -121,8 +121,12 @@ class AgentScaling:
         supervision.on_left = self._left
         supervision.on_made_again = self._made_again
 
-    def add(self, group: ScaledAgents) -> list[Cell]:
+    def add(self, group: ScaledAgents, taken: Iterable[str] = ()) -> list[Cell]:
         """Start an agent that scales, with the fewest instances that it may have; names that others have are passed over.
+
+        Args:
+            group: the agent.
+            taken: names that others are known to have; any other is tried, which takes a start of an instance.
 
         Raises:
             DuplicateAgent: an agent of that name scales on this node already, or others have all names that it may have.
@@ -130,6 +134,7 @@ class AgentScaling:
             NotStarted: `__init__` or `on_start` raised; none of them is left running.
             Closed: it was stopped meanwhile, and did not start either.
         """
+        group.taken.update(dict.fromkeys(taken, self._resources.monotonic()))
         group.rests.clear()
         self.follow(group)
         try:
@@ -294,6 +299,9 @@ class AgentScaling:
         try:
             while len(cells) < least:
                 names = self._free_names(group, min(at_a_time, least - len(cells)))
+                if not names:
+                    msg = f"Others on the bus have all names that the agent {group.name!r} may have."
+                    raise DuplicateAgent(msg)  # noqa: TRY301  as if the registry had refused it
                 try:
                     cells += self._start(group, names)
                 except DuplicateAgent:
