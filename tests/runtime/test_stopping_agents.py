@@ -8,6 +8,7 @@ import pytest
 
 from ether import Agent, ChildSpec, Runtime, SupervisorSpec, capability
 from ether_actors.backoff import Backoff
+from ether_actors.execution.cell import Cell, CellState
 from ether_broker.errors import UnknownAgent
 from tests.support import wait_until
 
@@ -133,3 +134,37 @@ def test_a_tree_that_is_stopped_while_an_agent_of_it_starts_leaves_none_behind()
 
         wait_until(lambda: told[-1] == "stop", what="what came up has cleaned up")
         assert_gone(bus, "fragile", "fragile.do")
+
+
+def test_one_that_crashes_and_is_restarted_as_it_gives_way_takes_nothing_new() -> None:
+    began, may_crash = threading.Event(), threading.Event()
+
+    class Held(Agent):
+        @capability("held.do")
+        def do(self) -> None:
+            began.set()
+            assert may_crash.wait(20)
+            raise SystemExit("boom")
+
+    with Runtime() as bus, pytest.MonkeyPatch.context() as patch:
+        bus.start(Held, name="held")
+        bus.delegate("held.do", timeout=20)
+        assert began.wait(20)
+        host = bus.node.agent_host
+        cell, first, begin, leave = host.cell("held"), host.cell("held").agent, host.begin_giving_way, host.leave
+        conditions: list[str] = []
+
+        def begin_and_crash(cells: list[Cell], reason: str) -> None:
+            begin(cells, reason)
+            may_crash.set()
+            wait_until(lambda: cell.agent is not first and cell.state is CellState.RUNNING)
+
+        def note(cell: Cell, reason: str, *, moves: bool = False) -> None:
+            conditions.extend(row["condition"] for row in bus.agents() if row["agent"] == "held")
+            leave(cell, reason, moves=moves)
+
+        patch.setattr(host, "begin_giving_way", begin_and_crash)
+        patch.setattr(host, "leave", note)
+        list(bus.node.supervision.take_down(["held"], 5.0, "it moves", moves=True))
+
+    assert conditions == ["restarting"]

@@ -15,6 +15,8 @@
     timers         agents that act by themselves, and when
     scaling        instances that come and go, and when
     outstanding    how much nodes are told that their instances have to do
+    moves          agents that move to another node, and what waits for them
+    blocking       calls of the product that wait, in threads that take turns with the timeline
     raw, hostile   sessions that speak the protocol by themselves; some of them mean harm
     answers        that no answer is lost on its way
     waits          how long who means well waits for who does not
@@ -30,6 +32,6 @@ and a journal that is altered or vanishes; ZeroMQ's queues, and messages that it
 in threads, and one that blocks the event loop; more than one broker on a journal; hostile sessions that register names of
 agents that are away; a request id that is used again, without RESENT, after the broker has forgotten it; the whole bus's
 bounds on agents and on memory; more than a thousand agents; how long Python takes, but for steps that take a second of
-CPU; a node's wall clock that jumps; a name that passes from one honest node to another; a request that is sent again while
-the first is on its way, or to a bus without a journal.
+CPU; a node's wall clock that jumps; an agent that scales and moves; a request that is sent again while the first is on its
+way, or to a bus without a journal.
 """

@@ -26,6 +26,7 @@ from ether_broker.wire.frame import Flag, Header, Kind, read_header
 from tests.actors.fold import differences
 from tests.simulation.answers import Answers
 from tests.simulation.disk import STILL_RUNNING
+from tests.simulation.moves import Moves
 from tests.simulation.outstanding import Outstanding
 from tests.simulation.priorities import Priorities, waiting_in
 from tests.simulation.publications import EVENTS, Publications
@@ -56,9 +57,9 @@ _OWN_WORD: Final = frozenset({"journal_unavailable", "broker_lost"})
 
 
 def has_work(agent: Registration) -> bool:
-    """Whether something waits for an agent or holds credit; the credit of one that is down is nobody's."""
+    """Whether something waits for an agent or holds credit; the credit of one that no node has is nobody's."""
     mailbox = agent.mailbox
-    return mailbox.waiting_count > 0 if agent.condition is Condition.DOWN else mailbox.outstanding > 0
+    return mailbox.outstanding > 0 if agent.is_hosted else mailbox.waiting_count > 0
 
 
 class Violation(Exception):
@@ -131,6 +132,7 @@ class Auditor:
         self.retries = Retries(world)
         self.timers = Timers(world)
         self.outstanding = Outstanding()
+        self.moves = Moves(world)
         self.delegations = 0
 
     def fail(self, invariant: str, message: str) -> None:
@@ -153,6 +155,7 @@ class Auditor:
         self.publications.broker_began()
         self.priorities.broker_began()
         self.outstanding.broker_began()
+        self.moves.broker_began()
         self._history = History(remembered=self._world.scenario.remembered)
         if self._world.scenario.durable:
             assert broker.journal is not None
@@ -214,7 +217,7 @@ class Auditor:
             elif request_id not in self.open:
                 self.fail("one outcome", f"{self.name(request_id)} runs after its outcome, or was never accepted")
         elif kind == _EVENT:
-            self._event(unpack(envelope[read_header(envelope).body :]))
+            self._event(unpack(envelope[read_header(envelope).body :]), is_new=broker is not None)
 
     def _opened(self, request_id: bytes, envelope: bytes, broker: Broker | None) -> None:
         header = read_header(envelope)
@@ -269,6 +272,7 @@ class Auditor:
             if body["error"]["code"] == "agent_gone" and body.get("alternative_agent"):
                 self.fail("falling through", f"{self.name(request_id)} could go to {body['alternative_agent']}")
         self._check_handler(header, envelope)
+        self.moves.ended(plan, self._specialists[request_id], header, envelope)
         if source not in {b"ether", self._specialists[request_id]}:
             self.fail("identity", f"{self.name(request_id)} was ended by {source!r}")
         if envelope[1] == Status.TIMEOUT.code and source != b"ether":
@@ -308,12 +312,14 @@ class Auditor:
         state = self._history.states.get(header.source.decode())
         return state is None or plan.number not in unpack(state.data)["done"]
 
-    def _event(self, event: Mapping[str, Any]) -> None:
+    def _event(self, event: Mapping[str, Any], *, is_new: bool) -> None:
         self.publications.event(event)
+        self.moves.event(event, is_new=is_new)
         match event["event"]:
             case "reassigned":
                 request_id = to_bytes(event["request_id"])
-                self.reassigned.add(request_id)
+                if not self.moves.stays(request_id, event):
+                    self.reassigned.add(request_id)
                 self._specialists[request_id] = event["agent"].encode()
                 self.outstanding.given(request_id, event["agent"].encode())
                 self._is_moving = True
@@ -373,6 +379,7 @@ class Auditor:
                 self.fail("one outcome", f"{self.name(child)} goes on without the delegation it was made for")
         self._check_fresh(orphans)
         self.publications.stepped()
+        self.moves.stepped(supervisor)
         self._steps += 1
         if not self._world.scenario.crowd or self._steps % 16 == 0:  # a thousand agents take a while to be compared
             for difference in differences(supervisor, self._history):
@@ -666,6 +673,10 @@ class Auditor:
             plan, header = world.by_id.get(request_id), read_header(envelope)
             if plan is not None and self._lacks(plan, header):
                 self.fail("state", f"{header.source!r} has lost what it saved with {self.name(request_id)}")
+
+    def open_until(self, request_id: bytes) -> float:
+        """The deadline of a delegation, by the timeline."""
+        return self._deadlines[request_id]
 
     def specialist(self, request_id: bytes) -> str:
         """The agent that a delegation was given to; empty if to none."""

@@ -164,7 +164,7 @@ class Broker:
         if not world.scenario.barred:
             return None
         rules = [DelegateRule(who=("worker-*", "evil-*", "crowd*"))]
-        agents = [agent for member in world.members for agent in member.agents]
+        agents = world.agents
         for member in world.members:
             free = [agent for agent in agents if (member.name, agent) not in world.scenario.barred]
             allowed = [name for agent in free for name in world.names_of(agent)]

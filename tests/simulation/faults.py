@@ -81,7 +81,10 @@ class Storm:
         self._world.network.partition(life, seconds, up=up, down=down)
 
     def _node(self) -> None:
-        member, chance = self._someone(), self._chance
+        self._kill(self._someone())
+
+    def _kill(self, member: Member | None) -> None:
+        chance = self._chance
         if member is None or member.life is None:
             return
         seconds = chance.choice((0.02, 0.3, 2.0, 5.0))
@@ -189,3 +192,56 @@ class Storm:
         self._world.stopped.add(name)
         life.node.supervision.stop_agent(name, 0.0)
         life.after(self._chance.choice((0.01, 0.5)), lambda: life.start_agent(name))
+
+    def _move(self) -> None:
+        """A node lets agents go, and another takes their names soon, late or never, or the same takes them back."""
+        world, chance = self._world, self._world.moving
+        there = [(member.life, names) for member in world.members if member.life and (names := member.life.movable())]
+        if not there:
+            return
+        life, names = chance.choice(there)
+        names = names if chance.random() < 0.5 else [chance.choice(names)]
+        self._ask_lasting(names)
+        world.timeline.after(chance.choice((0.0, 0.05)), lambda: self._let_go(life, names))
+
+    def _let_go(self, life: Life, names: list[str]) -> None:
+        world, chance = self._world, self._world.moving
+        if not set(names).issubset(life.movable()):
+            return
+        new, delay = chance.choice(_hosts(world)), chance.choice((0.0, 0.0, 0.1, 1.0, 5.0, 13.0, None))
+        seconds, is_hasty = chance.choice((0.0, 0.05, 0.5, 2.0)), chance.random() < 0.1
+        self._disturb(seconds)
+        self._break_off(life.member, new, seconds)
+        life.let_go(names, seconds)
+
+        def follow() -> None:
+            if life.is_dead or is_hasty or not life.is_letting_go(names):
+                world.timeline.after(delay or 0.0, lambda: new.take_over(names))
+            else:
+                world.timeline.after(0.05, follow)
+
+        if delay is not None:
+            world.timeline.after(0.0, follow)
+
+    def _ask_lasting(self, names: list[str]) -> None:
+        """Have somebody delegate to agents that are about to move, with more time than they have."""
+        world, chance = self._world, self._world.moving
+        if "clocks" in world.scenario.faults:  # nobody knows when so long a time has passed
+            return
+        askers = [member for member in world.members if member.is_delegating]
+        asker, count = chance.choice(askers), chance.choice((0, 0, 1, 3, 6))
+        for _ in range(count):
+            world.timeline.after(chance.choice((0.0, 0.0, 0.2, 1.5)), lambda: asker.ask_lasting(chance.choice(names)))
+
+    def _break_off(self, old: Member, new: Member, seconds: float) -> None:
+        """Let somebody die in between, sometimes."""
+        chance = self._world.moving
+        strikes = (lambda: self._kill(old), lambda: self._kill(new), self._broker, self._broker)
+        when = chance.choice((0.0, seconds)) + chance.choice((0.0, 0.002, 0.02, 0.3))
+        if chance.random() < 0.5:
+            self._world.timeline.after(when, chance.choice(strikes))
+
+
+def _hosts(world: World) -> list[Member]:
+    """The members that have agents, or had some."""
+    return [member for member in world.members if not (member.is_delegating or member.watchers)]

@@ -88,6 +88,7 @@ class SimulatedLink(ZmqLink):
     def send(self, envelope: bytes, *, more_follows: bool = False, is_new: bool = False) -> None:
         """Send, and have it noted."""
         self._life.member.world.auditor.answers.given(self._life, envelope)
+        self._life.member.world.auditor.moves.said(envelope)
         super().send(envelope, more_follows=more_follows, is_new=is_new)
 
     def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:

@@ -15,15 +15,18 @@ from ether.node.node import Node
 from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import PUBLISH, publish_params
 from ether_actors.delegator.handle import Handle
+from ether_actors.execution.cell import CellState
 from ether_actors.observers.observer import Observation, Observer
 from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import Payload, pack, unpack
-from ether_broker.errors import EtherError, Unavailable
+from ether_broker.errors import Closed, EtherError, Unavailable
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead
 from ether_broker.wire.saved_state import SavedState
+from tests.simulation.blocking import Blocking
 from tests.simulation.link import SimulatedLink
+from tests.simulation.moves import WHY
 from tests.simulation.network import Connection
 from tests.simulation.publications import Publication
 from tests.simulation.resources import SimulatedResources
@@ -72,10 +75,11 @@ class _Node(Node):
     """Whether it is about to; the refusals of several agents, or of one several times, lead to one more try."""
 
     def _control(self, header: Header, envelope: bytes) -> None:
+        is_awaited = header.request_id in self._control_calls._open
         if header.kind == Kind.SCALE:
             self.life.outstanding.update(unpack(envelope[header.body :])["outstanding"])
         super()._control(header, envelope)
-        if header.kind != Kind.ERROR or unpack(envelope[header.body :]).get("code") != "duplicate_agent":
+        if header.kind != Kind.ERROR or is_awaited or unpack(envelope[header.body :]).get("code") != "duplicate_agent":
             return
         if not self._registers_again:
             self._registers_again = True
@@ -107,6 +111,7 @@ class Life:
         """Partitions that it is behind."""
         self.thawed = 0.0
         """When it went on last, after it had been frozen; by the timeline."""
+        self._letting_go: set[str] = set()
         self._frozen = 0
         self._parked: list[Callable[[], None]] = []
         world = member.world
@@ -124,8 +129,17 @@ class Life:
         hand_back = responder.hand_back
 
         def note(works: list[Any]) -> None:
-            world.auditor.handed_back.update(work.header.request_id for work in works)
+            for work in works:
+                is_kept = work.header.target in self.node.agent_host._giving_way
+                world.auditor.moves.returned(work.header) if is_kept else world.auditor.handed_back.add(
+                    work.header.request_id
+                )
             hand_back(works)
+
+        calls = self.node._control_calls
+        calls.await_deliveries = partial(  # type: ignore[method-assign]  # to see whether all has come
+            world.auditor.moves.await_deliveries, self, calls.await_deliveries
+        )
 
         self.node.outgoing.retry = partial(  # type: ignore[method-assign]  # to see each attempt
             world.auditor.retries.retry, self, self.node.outgoing.retry
@@ -209,8 +223,8 @@ class Life:
                 self.ask(plan)
 
     def start_agent(self, name: str) -> None:
-        """Start an agent, unless it is there."""
-        if name in self.agent_names() or self.is_leaving:
+        """Start an agent, unless it is there, or is to be elsewhere."""
+        if name in self.agent_names() or self.is_leaving or name not in self.member.agents:
             return
         world = self.member.world
         cls: Any = kind_of(world.scenario, name)
@@ -224,10 +238,49 @@ class Life:
                 )  # fmt: skip
                 self.node.scaling.add(watched(group, self, world.auditor.fail))
             return
+        if name in world.auditor.moves.all:  # another node may have it still
+            Blocking(self, lambda: self._take_over(name, cls))
+            return
         try:
             self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)
         except NotStarted:  # the broker is down, and tells no state
             self.after(0.5, lambda: self.start_agent(name))
+
+    def _take_over(self, name: str, cls: Any) -> None:
+        try:
+            self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)
+        except Closed:  # it was stopped meanwhile, or the node leaves
+            pass
+        except (NotStarted, EtherError):  # the name is taken, the broker is down, or the node has as many as it may
+            self.after(0.3, lambda: self.start_agent(name))
+
+    def movable(self) -> list[str]:
+        """The agents that are here and may be let go."""
+        if self.is_dead or not self.member.is_in:
+            return []
+        cells = {cell.name: cell for cell in self.node.agent_host.cells}
+        return [name for name in self.member.agents if name in cells and cells[name].state is CellState.RUNNING]
+
+    def let_go(self, names: list[str], seconds: float) -> None:
+        """Let agents go for another node; what runs of them has so many seconds."""
+        moves = self.member.world.auditor.moves
+        for name in names:
+            self.member.agents.remove(name)
+        self._letting_go.update(names)
+        moves.begin(names)
+
+        def take_down() -> None:
+            try:
+                for _ in self.node.supervision.take_down(names, seconds, WHY, moves=True):
+                    pass
+            finally:
+                self._letting_go.difference_update(names)
+
+        self.run(lambda: Blocking(self, take_down))
+
+    def is_letting_go(self, names: list[str]) -> bool:
+        """Whether some of them have not left."""
+        return not self._letting_go.isdisjoint(names)
 
     def _make(self, name: str, cls: Any) -> Any:
         self.member.world.instances[name.encode()] += 1
@@ -385,6 +438,21 @@ class Member:
         if self.life is None or self.life.is_dead:
             self.number_of_lives += 1
             self.life = Life(self, self.number_of_lives, Random(self.world.chance.random()))
+
+    def take_over(self, names: list[str]) -> None:
+        """Have agents from now on."""
+        self.agents += names
+        if self.is_in:
+            life = self.life
+            life.run(lambda: [life.start_agent(name) for name in names])
+
+    def ask_lasting(self, target: str) -> None:
+        """Delegate something with much time."""
+        life = self.life
+        if self.is_in and not life.is_frozen:
+            plan = self.world.lasting(self.name, target, life.number)
+            life.ask(plan)
+            self.plans.append(plan)
 
     @property
     def is_in(self) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.delegator.handle import Handle
-from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
@@ -124,9 +123,7 @@ class Publications:
         assert supervisor is not None
         known = supervisor.state.registry.get(agent)
         remembered = supervisor._membership.departures.remembered
-        return (
-            known is not None and known.condition is Condition.DOWN and remembered.until(known) <= supervisor.state.now
-        )
+        return known is not None and not known.is_hosted and remembered.until(known) <= supervisor.state.now
 
     def event(self, event: Mapping[str, Any]) -> None:
         """See who is there."""

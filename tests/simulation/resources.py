@@ -17,6 +17,7 @@ from ether_actors.threads.event_loop import EventLoop
 from ether_actors.threads.pool import Pool
 from ether_broker.envelope.response import Response
 from ether_broker.tap import read_batch
+from tests.simulation.blocking import current
 
 if TYPE_CHECKING:
     from tests.simulation.member import Life, Watcher
@@ -218,5 +219,6 @@ class SimulatedResources(Resources):
         return _Observing(observer, acknowledge, self._life)  # type: ignore[arg-type]  # all observers here are
 
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
-        """Wait for nothing: whoever asks goes on as if it had come."""
-        return True
+        """Wait for it in a call that may; whoever else asks goes on as if it had come."""
+        call = current()
+        return True if call is None else call.wait(event, timeout)

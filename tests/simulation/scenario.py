@@ -11,8 +11,8 @@ from ether_broker.mailbox.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = [
-    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_priorities",
-    "draw_retries", "draw_scale", "draw_states", "draw_timers", "draw_unwritten",
+    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_moves",
+    "draw_priorities", "draw_retries", "draw_scale", "draw_states", "draw_timers", "draw_unwritten",
 ]  # fmt: skip
 
 FAULTS: Final = (
@@ -316,3 +316,14 @@ def draw_scale(scenario: Scenario, chance: Random) -> None:
         most, per, cooldown = least + chance.choice((1, 3)), chance.choice((1, 2, 4)), chance.choice((0.3, 1.0, 3.0))
         scenario.scale = Scale(max=most, min=least, per=per, cooldown=cooldown)
         scenario.draws |= {"scale"}
+
+
+def draw_moves(scenario: Scenario, chance: Random) -> None:
+    """Add agents that move from one node to another, in every third world that has two and whose agents do not scale."""
+    if scenario.scale is None and scenario.workers > 1 and chance.random() < 0.33:
+        scenario.faults["move"] = chance.choice((0.7, 2.0))
+        if chance.random() < (0.3 if scenario.places == 1 else 0.8):  # what had begun is ruled on in several steps
+            scenario.quotas = {**scenario.quotas, "POINTS_PER_STEP": 3}
+        if chance.random() < 0.3:  # what moves waits for what moves
+            scenario.behaviours = {**scenario.behaviours, "children": 0.3}
+        scenario.draws |= {"moves"}

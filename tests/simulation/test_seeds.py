@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.world import simulate
+from tests.simulation.world import World, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = (26, 30, 70, 87, 95, 105, 174, 1380, 5091, 5126, 5270, 200024, 200027)
@@ -60,3 +61,11 @@ def test_a_seed_is_the_same_twice_and_loud(capsys: pytest.CaptureFixture[str]) -
 
 def test_two_seeds_differ() -> None:
     assert simulate(1).digest != simulate(2).digest
+
+
+def test_calls_that_wait_leave_no_thread_behind_and_are_the_same_twice() -> None:
+    before = threading.enumerate()
+    assert "moves" in World(8).scenario.draws
+
+    assert simulate(8) == simulate(8)
+    assert threading.enumerate() == before

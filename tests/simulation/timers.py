@@ -212,4 +212,5 @@ class Timers:
 
 
 def _is_at_work(life: Life, agent: Agent) -> bool:
-    return not (life.is_dead or life.is_frozen or life.is_leaving or agent.actor_stopped.is_set())
+    is_here = any(cell.agent is agent for cell in life.node.agent_host.cells)  # else the registry did not take it
+    return is_here and not (life.is_dead or life.is_frozen or life.is_leaving or agent.actor_stopped.is_set())

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
+import ether.node.agents.agent_host
 import ether.node.attached_observers
 import ether.node.connection.control_calls
 import ether.node.monitors
@@ -21,6 +23,7 @@ from ether_actors.agent.agent import free_names
 from ether_actors.delegator.handle import Handle
 from ether_broker.wire.frame import Kind, read_header
 from tests.simulation.auditor import Auditor, Violation, has_work
+from tests.simulation.blocking import Blocking, VirtualTime
 from tests.simulation.broker import Broker
 from tests.simulation.disk import Disk
 from tests.simulation.endless import Endless
@@ -36,6 +39,7 @@ from tests.simulation.scenario import (
     draw_falls,
     draw_links,
     draw_more,
+    draw_moves,
     draw_priorities,
     draw_retries,
     draw_scale,
@@ -62,6 +66,7 @@ _SETTLE: Final = 1.5
 _GONE: Final = 3.0
 """Seconds that a node takes to look at what scales, and an instance to leave."""
 _WITH_IDS: Final = (ether.node.connection.control_calls, ether.node.attached_observers, ether.node.monitors)
+_WITH_TIME: Final = (ether.node.connection.control_calls, ether.node.agents.agent_host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,11 @@ class World:
             draw_retries(scenario, Random(f"{seed}, retries"))
             draw_timers(scenario, Random(f"{seed}, timers"))
             draw_scale(scenario, Random(f"{seed}, scale"))
+            draw_moves(scenario, Random(f"{seed}, moves"))
         self.ticking = Random(f"{seed}, what timers do")
         self.retrying = Random(f"{seed}, which retries")
         self._priorities = Random(f"{seed}, which priorities")
+        self.moving = Random(f"{seed}, who moves")
         self.piler = ""
         """Who makes the pile."""
         self._events = Random(f"{seed}, what events say")
@@ -132,6 +139,8 @@ class World:
         """Until when something may be late through no fault of the bus."""
         self._trace = hashlib.sha256()
         self._ids = 0
+        self.blocking: dict[Blocking, None] = {}
+        """Calls of processes that wait."""
         self.processes = 0
         """Lives of members that have begun."""
         self.instances: Counter[bytes] = Counter()
@@ -144,7 +153,9 @@ class World:
         self.auditor = Auditor(self)
         self.broker = Broker(self)
         self.members = self._make_members()
-        instances = {name for member in self.members for agent in member.agents for name in self.names_of(agent)}
+        self.agents = [agent for member in self.members for agent in member.agents]
+        """All that there are, wherever they are now."""
+        instances = {name for agent in self.agents for name in self.names_of(agent)}
         self.honest_names = {name.encode() for name in instances | {member.name for member in self.members}}
         if scenario.scale is not None:
             self.stopped |= instances
@@ -198,7 +209,7 @@ class World:
         """Draw a delegation."""
         scenario, chance = self.scenario, self.chance
         order = self.next_order(source)
-        agents = [name for member in self.members for agent in member.agents for name in self.names_of(agent)[:2]]
+        agents = [name for agent in self.agents for name in self.names_of(agent)[:2]]
         target = chance.choice(agents) if chance.random() < scenario.named else None
         behaviour = ""
         for kind, likelihood in scenario.behaviours.items():
@@ -258,6 +269,17 @@ class World:
         self.plans.append(plan)
         return plan
 
+    def lasting(self, source: str, target: str, life: int) -> Plan:
+        """Draw a delegation that waits longer than the name of an agent that moves is kept."""
+        chance = self.moving
+        plan = Plan(
+            number=len(self.plans), source=source, order=self.next_order(source), target=chance.choice((target, target, None)),
+            capability=chance.choice((ONCE, KEEN)), behaviour="", seconds=chance.choice((0.0, 0.0, 0.1)), timeout=40.0,
+            life=life,
+        )  # fmt: skip
+        self.plans.append(plan)
+        return plan
+
     def next_order(self, source: str) -> int:
         """The place of the next delegation among all of a delegator's."""
         self._orders[source] = order = self._orders.get(source, 0) + 1
@@ -294,7 +316,7 @@ class World:
     @property
     def subscribers(self) -> set[bytes]:
         """The agents that subscribe to `jobs.*`, when they are there."""
-        return {name.encode() for member in self.members for name in member.agents} if self.scenario.events else set()
+        return {name.encode() for name in self.agents} if self.scenario.events else set()
 
     def note(self, what: str, *details: Any) -> None:
         """Add to the trace."""
@@ -337,6 +359,9 @@ class World:
         except Exception as bug:  # whoever's it is, the seed shows it again
             last = "".join(traceback.format_exception(bug)[-3:])
             self.auditor.violation = Violation("no bug", last)
+        finally:
+            for call in list(self.blocking):
+                call.abandon()
         violation = self.auditor.violation
         self._trace.update(str(violation).encode())
         return Report(
@@ -396,7 +421,7 @@ class World:
 
         if scenario.pile:
             piler, when = self._priorities.choice(askers), self._priorities.uniform(0.5, end)
-            target = self._priorities.choice([agent for member in self.members for agent in member.agents])
+            target = self._priorities.choice(self.agents)
             self.timeline.at(when, lambda: self._pile(piler, target))
             self.piler = piler.name
 
@@ -508,11 +533,15 @@ def _quiet(world: World) -> Iterator[None]:
         logger.addHandler(ear)
     for module in _WITH_IDS:
         module.new_id = world.make_id  # type: ignore[attr-defined]
+    for module in _WITH_TIME:
+        module.time = VirtualTime  # type: ignore[attr-defined]
     try:
         yield
     finally:
         for module, make in zip(_WITH_IDS, before, strict=True):
             module.new_id = make  # type: ignore[attr-defined]
+        for module in _WITH_TIME:
+            module.time = time  # type: ignore[attr-defined]
         for logger in ears:
             logger.removeHandler(ear)
         root.handlers, root.propagate = handlers, propagate

@@ -27,7 +27,7 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
 from ether_broker.transport.sessions.session import Session
-from ether_broker.wire.frame import Flag, name_of, read_header, rehead
+from ether_broker.wire.frame import Flag, mark, name_of, read_header, rehead
 
 __all__ = ["read_history", "recover"]
 
@@ -204,6 +204,8 @@ def _place(
         turns[turn] += 1
     may_be_sent = window is not None and (bool(accepted.agent) or entry.is_volatile or turns[turn] <= window)
     if not entry.agent.is_hosted or not (accepted.is_running or may_be_sent):
+        if entry.is_volatile:  # a node that had taken the name may have been given it before the journal had that
+            entry.envelope = mark(entry.envelope, Flag.RESENT)
         mailbox.restore(entry)
         return
     mailbox.take_credit()

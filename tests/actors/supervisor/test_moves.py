@@ -15,7 +15,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.envelope.subscription import Subscription
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.wire.frame import Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from ether_broker.wire.saved_state import BroughtState, join_state
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.recovery_world import Life, World
@@ -273,6 +273,10 @@ def test_what_an_agent_that_goes_too_asked_before_of_one_that_moves_is_refused_a
     assert told == {child: (Status.REJECTED_CAPABILITY, "agent_down")}
     assert bus.entry(other) is not None
     assert [event["reason"] for event in bus.events("agent_down")] == ["moves"]
+
+
+def test_what_it_asked_before_it_went_of_one_that_moves_is_refused():
+    test_what_an_agent_that_goes_too_asked_before_of_one_that_moves_is_refused_as_both_go("a")
 
 
 def test_what_it_does_not_declare_any_more_is_refused_and_the_rest_is_done():
@@ -576,6 +580,45 @@ def test_what_had_not_begun_is_kept_though_the_broker_dies_before_it_has_ruled_o
     lost = {number for number in outcomes if outcomes[number] == [(Status.FAILED_EXECUTION, "node_lost")]}
     assert lost == set(begun)
     assert all(outcomes[number] == [(Status.COMPLETED, "")] for number in outcomes.keys() - lost)
+
+
+def test_it_is_kept_though_the_broker_dies_while_the_node_that_let_it_go_leaves():
+    world = World(window=2)
+    d, a, b = world.life("d"), world.life("na", "a", "c"), world.life("nb", "b")
+    world.settle()
+    a.leave("a", moves=True)
+    asked = [d.ask("once", to="a", timeout=900.0) for _ in range(4)]
+    for _ in range(8):
+        d.ask("once", to="c", timeout=900.0)
+    world.settle()
+    a.bye()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(departures, "POINTS_PER_STEP", 4)  # one delegation of an agent that goes
+        world.step()
+    assert world.supervisor._membership.departures.waiting, "the rest of the other agent's is ruled on in later steps"
+    world.journal.sync()
+    world.crash()
+    a.is_dead = True
+    back(world, d, b)
+    arrive(world, b, 4)
+
+    assert [one.outcomes for one in asked] == [[(Status.COMPLETED, "")]] * 4
+
+
+def test_what_is_volatile_is_given_as_sent_again_as_a_node_may_have_had_it_before_the_journal_knew_that():
+    world, d, a, b = movers()
+    a.leave("a", moves=True)
+    world.settle()
+    d.ask("once", to="a", timeout=900.0, flags=Flag.VOLATILE)
+    world.settle()
+    world.crash()
+    back(world, d, a, b)
+    flags: list[int] = []
+    b._given = lambda header: flags.append(header.flags)  # type: ignore[method-assign]
+    b.add("a")
+    world.settle()
+
+    assert [bool(one & Flag.RESENT) for one in flags] == [True]
 
 
 def test_a_checkpoint_knows_who_moves():

@@ -9,6 +9,7 @@ import ether_actors.supervisor.membership.departures
 import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
 import ether_broker.transport.sessions.turns
+from ether.node.agents.agent_host import AgentHost
 from ether.node.node_session import NodeSession as SessionState
 from ether.node.retried_delegation import RetriedDelegation
 from ether.testing import MemoryLink
@@ -313,6 +314,35 @@ def _another_though_untaken(_next_name: Any) -> Any:
     return lambda self: foreign_id(f"{to_text(self._current.key)}/again")
 
 
+def _leaving_too(leaving: Any) -> Any:
+    """A node that leaves takes along what it had let go before."""
+
+    def mutated(self: History) -> dict[str, str]:
+        for agent in self.agents.values():
+            if agent.is_down and agent.came <= self._left.get(agent.incarnation, -1):
+                agent.leaving = "left"
+        return leaving(self)  # type: ignore[no-any-return]
+
+    return mutated
+
+
+def _not_resent(place: Any) -> Any:
+    def mutated(ledger: Any, entry: Entry, *more: Any) -> None:
+        envelope = entry.envelope
+        place(ledger, entry, *more)
+        entry.envelope = envelope
+
+    return mutated
+
+
+def _once_only(begin_giving_way: Any) -> Any:
+    def mutated(self: AgentHost, cells: Any, reason: str) -> None:
+        if not {cell.name.encode() for cell in cells} <= self._giving_way.keys():
+            begin_giving_way(self, cells, reason)
+
+    return mutated
+
+
 MENDED: Final = (
     _mutant("a parent that nobody knows counts as none",
             "two delegations that name each other hung the broker",
@@ -416,4 +446,19 @@ MENDED: Final = (
             "a living node was lost while the broker waited for its disk",
             "no loss", (MemoryLink, "show_life", _no_life), "",
             proof="tests.runtime.node.test_full_link:test_a_node_whose_link_is_full_shows_that_it_lives"),
+    _mutant("a node that leaves takes along what it had let go",
+            "what waited for agents that had moved was refused when the broker died while their earlier node left",
+            "fold", (History, "leaving", _leaving_too), "",
+            proof="tests.actors.supervisor.test_moves:"
+            "test_it_is_kept_though_the_broker_dies_while_the_node_that_let_it_go_leaves"),
+    _mutant("what is volatile is given to who took a name as if it had not been",
+            "an event ran twice at an agent that had moved when the broker died before its commit",
+            "at most once", (ether_actors.supervisor.recovery, "_place", _not_resent), "",
+            proof="tests.actors.supervisor.test_moves:"
+            "test_what_is_volatile_is_given_as_sent_again_as_a_node_may_have_had_it_before_the_journal_knew_that"),
+    _mutant("who crashes as it gives way takes what comes",
+            "what came was lost with the node that let the agent go, and had not begun",
+            "moves", (AgentHost, "begin_giving_way", _once_only), "",
+            proof="tests.runtime.test_stopping_agents:"
+            "test_one_that_crashes_and_is_restarted_as_it_gives_way_takes_nothing_new"),
 )  # fmt: skip

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import ether.node.agents.agent_schedules
 import ether.node.retried_delegation
 import ether_actors.agent.inbox
+import ether_actors.supervisor.delegations.recipient_policy
 import ether_actors.supervisor.delegations.sharing
+import ether_actors.supervisor.journal.history
+import ether_actors.supervisor.recovery
 import ether_broker.mailbox.priority_queue
 from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
@@ -18,6 +21,7 @@ from ether.node.agents.agent_schedules import AgentSchedules, _Timer
 from ether.node.agents.scale_policy import ScalePolicy
 from ether.node.node import Node
 from ether.node.node_services import NodeServices
+from ether.node.responder import Responder
 from ether.node.retried_delegation import RetriedDelegation
 from ether_actors.agent.declarations.schedule import _Every
 from ether_actors.agent.delayed import Delayed
@@ -30,8 +34,10 @@ from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.sharing import Sharing
+from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.registration import Condition
+from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.registry.subscription_index import SubscriptionIndex
 from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
@@ -582,6 +588,58 @@ def _what_waits_only(_outstanding: Any) -> Any:
     return mutated
 
 
+def _kept_for_ever(_expire: Any) -> Any:
+    """What waits for an agent that moves, and that no node takes, waits until its deadline."""
+    return lambda self, agent: None
+
+
+def _without_held(events: Any) -> Any:
+    """What an agent that moves had begun is not told from what waits for it."""
+    return {**events, "agent_leaving": lambda self, body: events["agent_leaving"](self, {**body, "held": ()})}
+
+
+def _as_one_that_leaves(_move: Any) -> Any:
+    """An agent that moves leaves for good."""
+
+    def mutated(self: Departures, agent: Any, again: Any) -> None:
+        self.remove(agent, "it moves to another node")
+
+    return mutated
+
+
+def _down_when_recovered(restore: Any) -> Any:
+    """An agent that moves counts as one of a lost node, after a restart."""
+
+    def mutated(self: Registry, manifest: Any, session: Any, condition: Condition, *more: Any) -> Any:
+        known = Condition.DOWN if condition is Condition.MOVING else condition
+        return restore(self, manifest, session, known, *more)
+
+    return mutated
+
+
+def _nothing_refused(_refuse: Any) -> Any:
+    """What waits for itself waits on."""
+
+    def mutated(self: Reassignment, agent: Any) -> Iterator[int]:
+        yield from ()
+
+    return mutated
+
+
+def _waits_for_itself(_would: Any) -> Any:
+    """What would wait for itself is taken."""
+    return lambda agent, parent: False
+
+
+def _oldest_first(hand_back: Any) -> Any:
+    """What an agent had not begun is handed back the oldest first."""
+
+    def mutated(self: Responder, works: list[Any]) -> None:
+        hand_back(self, works[::-1])
+
+    return mutated
+
+
 def _mutant(name: str, invariants: str, where: tuple[Any, str, Any], seed: int, needs: str = "") -> Mutant:
     return Mutant(name, "", frozenset(invariants.split(", ")), *where, needs=frozenset(needs.split()), seed=seed)
 
@@ -731,5 +789,35 @@ PLANTED: Final = (
         (ether_actors.supervisor.delegations.sharing, "TELL", lambda tell: 4 * tell),
         2,
         "scale",
+    ),
+    _mutant("who moves is kept for ever", "moves", (Departures, "expire", _kept_for_ever), 37, "moves"),
+    _mutant("who moves leaves for good", "moves", (Departures, "move", _as_one_that_leaves), 7, "moves"),
+    _mutant(
+        "who moves is down after a restart", "moves, fold", (Registry, "restore", _down_when_recovered), 14, "moves"
+    ),
+    _mutant(
+        "what had begun is not told when its agent moves",
+        "fold",
+        (ether_actors.supervisor.journal.history, "_EVENTS", _without_held),
+        490,
+        "moves",
+    ),
+    _mutant("handed back the oldest first", "order", (Responder, "hand_back", _oldest_first), 43, "moves"),
+    _mutant(
+        "what waits for itself waits on", "moves", (Reassignment, "refuse_deadlocked", _nothing_refused), 382, "moves"
+    ),
+    replace(
+        _mutant("what goes does not look for who waits", "moves", (Departures, "restarts", _kept_for_ever), 0, "moves"),
+        proof="tests.actors.supervisor.test_moves:test_what_it_asked_before_it_went_of_one_that_moves_is_refused",
+    ),  # few worlds show these two
+    replace(
+        _mutant(
+            "what would wait for itself is taken",
+            "moves",
+            (ether_actors.supervisor.delegations.recipient_policy, "would_wait_for_itself", _waits_for_itself),
+            0,
+            "moves",
+        ),
+        proof="tests.actors.supervisor.test_moves:test_what_an_agent_that_goes_too_asks_of_one_that_moves_is_refused_at_once",
     ),
 )

@@ -238,7 +238,7 @@ class History:
         """Agents that leave for good and whose work had not all been ruled on: {agent: why}."""
         if self._left:
             for agent in self.agents.values():
-                if agent.came <= self._left.get(agent.incarnation, -1):
+                if agent.came <= self._left.get(agent.incarnation, -1) and not agent.is_down:
                     agent.leaving = agent.leaving or _LEFT
             self._left.clear()
         return {name: agent.leaving for name, agent in self.agents.items() if agent.leaving}

@@ -144,12 +144,16 @@ class AgentSupervision:
             The name of each that is stopped, and whether something still ran.
         """
         cells = [cell for cell in self._agent_host.cells if cell.name in names]
+        agents = [cell.agent for cell in cells]
         end = self.monotonic() + timeout
         self._agent_host.begin_giving_way(cells, reason)
         with ExitStack() as let_go:
             for cell in cells:  # a crash from here on restarts nothing: its successor comes
                 self._await_start(cell, end - self.monotonic())
                 let_go.enter_context(self._letting_go(cell))
+            restarted = [cell for cell, agent in zip(cells, agents, strict=True) if cell.agent is not agent]
+            if restarted:  # one that crashed meanwhile has registered again, and takes what comes
+                self._agent_host.begin_giving_way(restarted, reason)
             for cell, is_idle in self._as_they_end(cells, max(0.0, end - self.monotonic())):
                 if moves:
                     self._agent_host.leave(cell, reason, moves=True)
