@@ -35,10 +35,10 @@ from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import AgentStatus, Status
-from ether_broker.envelope.subscription import Subscription
 from ether_broker.errors import (
     AccessDenied,
     AddressInUse,

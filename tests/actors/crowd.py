@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.journal.null import NullJournal
 from ether_broker.mailbox.mailbox_limits import Limits

@@ -12,7 +12,7 @@ from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ledger import Entry
 from ether_actors.supervisor.supervisor import Supervisor
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.null import NullJournal

@@ -16,10 +16,10 @@ from typing import Any, Final
 from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import to_bytes
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM, Status
-from ether_broker.envelope.subscription import Subscription
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.transport.channel import Channel, receive

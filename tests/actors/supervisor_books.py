@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.ledger import Entry, State
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import Flag, Kind

@@ -7,7 +7,7 @@ import pytest
 from ether_actors.supervisor.membership.outcome_replay import LOOK_UPS_PER_STEP
 from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
 from ether_actors.supervisor.state.ledger import State
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES

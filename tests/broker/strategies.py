@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Criticality, Delegation, OutputContract
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Depth, Interface, Manifest
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 

@@ -618,7 +618,7 @@ def test_a_supervised_agent_that_is_restarted_with_its_siblings_answers_for_what
     assert (outcome.status, after) in {(Status.FAILED_EXECUTION, 1), (Status.COMPLETED, 2)}
 
 
-def test_what_was_taken_by_one_instance_changes_nothing_of_the_next(bus: Runtime) -> None:
+def test_what_was_taken_by_one_incarnation_changes_nothing_of_the_next(bus: Runtime) -> None:
     """The parameters are still checked when a sibling's crash restarts the agent."""
     if isinstance(bus, TestRuntime):
         pytest.skip("its handlers run one after the other")
@@ -809,7 +809,7 @@ def test_a_cluster_gives_it_no_other_name_than_that_it_wishes(tmp_path: Path, mo
 
 
 def test_what_is_taken_as_the_agent_crashes_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The crash is another thread's, between the taking of the work and its beginning; the next instance is there already."""
+    """The crash is another thread's, between the taking of the work and its beginning; the next incarnation is there then."""
     with Runtime() as bus:
         bus.start(Tally)
         cell = bus.node.agent_host.cell("tally")
@@ -819,7 +819,7 @@ def test_what_is_taken_as_the_agent_crashes_is_not_begun(monkeypatch: pytest.Mon
         def crash_first(*args: Any) -> Any:
             if crashing.ident is None:
                 crashing.start()
-            wait_until(lambda: cell.keeper is not before, what="the next instance has read its state")
+            wait_until(lambda: cell.keeper is not before, what="the next incarnation has read its state")
             return plain_params(*args)
 
         def hold(agent: Tally) -> None:
@@ -833,7 +833,7 @@ def test_what_is_taken_as_the_agent_crashes_is_not_begun(monkeypatch: pytest.Mon
         outcome = handle.result(PATIENCE)
         failed.set()
 
-        assert outcome.error.code == "agent_crashed"
+        assert outcome.error.code == "agent_restarted"
         assert add(bus, 1).data == 1
 
 

@@ -296,14 +296,14 @@ def test_more_than_may_be_fetched_is_refused_before_anything_comes(
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_a_node_that_stands_still_is_given_up_after_the_patience(
+def test_a_node_that_stands_still_is_given_up_after_the_idle_timeout(
     bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     artifact = make(bus, tmp_path)
     monkeypatch.setattr(ArtifactServer, "serve", lambda *_: None)
 
     with pytest.raises(ArtifactUnavailable, match=r"No byte of .* came for 0\.2 s; 0 of "):
-        artifact.read(patience=0.2)
+        artifact.read(idle_timeout=0.2)
     monkeypatch.undo()
 
 
@@ -317,7 +317,7 @@ def test_a_node_that_is_gone_is_named_at_last(tmp_path: Path) -> None:
         with pytest.raises(
             ArtifactUnavailable, match="'desk', which offered the artifact, is not on the bus"
         ) as caught:
-            artifact.read(patience=0.3)
+            artifact.read(idle_timeout=0.3)
         assert type(caught.value) is ArtifactUnavailable
     with pytest.raises(ArtifactUnavailable, match="No Runtime is open in this process"):
         artifact.read()
@@ -362,7 +362,7 @@ def test_it_is_fetched_on_its_own_bus_of_those_that_the_process_is_on(tmp_path: 
         assert artifact.read() == CONTENT
         desk.close()
         with pytest.raises(ArtifactMismatch, match="'desk' has not offered"):
-            artifact.read(patience=10.0)
+            artifact.read(idle_timeout=10.0)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -383,7 +383,7 @@ def test_a_broker_that_is_silent_holds_nobody_up_who_is_on_another_bus(tmp_path:
             wait_until(lambda: not is_heard(time.monotonic()), what="the broker has been silent for too long")
             assert next(iter(FETCHERS)) is silent._node._artifact_fetcher
 
-            assert artifact.read(patience=60.0) == CONTENT
+            assert artifact.read(idle_timeout=60.0) == CONTENT
         finally:
             os.kill(pid, signal.SIGCONT)
 
@@ -417,14 +417,14 @@ def test_many_at_once_wait_for_each_other(bus: Runtime, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_who_waits_for_a_place_has_its_patience_too(bus: Runtime, tmp_path: Path) -> None:
+def test_who_waits_for_a_place_has_its_idle_timeout_too(bus: Runtime, tmp_path: Path) -> None:
     artifact = make(bus, tmp_path)
     assert artifact.source is not None
     places: list[TransferPlaces] = [fetcher._places for fetcher in FETCHERS]  # type: ignore[attr-defined]
     held = [(each, each.take(artifact.source.node, 1.0)) for each in places for _ in range(MOST_OF_NODE)]
 
     with pytest.raises(ArtifactUnavailable, match=r"2 at a time of one node and 8 in all, and no byte"):
-        artifact.read(patience=0.05)
+        artifact.read(idle_timeout=0.05)
     for each, place in held:
         assert place is not None
         each.give_back(place)
@@ -446,13 +446,13 @@ def test_a_node_that_stands_still_holds_nobody_up_who_fetches_from_another(
 
         def read() -> None:
             with pytest.raises(ArtifactUnavailable) as caught:
-                silent.read(patience=1.0)
+                silent.read(idle_timeout=1.0)
             ended.append(caught.value)
 
         readers = [threading.Thread(target=read) for _ in range(20)]
         for reader in readers:
             reader.start()
-        assert artifact.read(patience=30.0) == CONTENT
+        assert artifact.read(idle_timeout=30.0) == CONTENT
         assert not ended
         for reader in readers:
             reader.join(30.0)
@@ -466,7 +466,7 @@ def test_a_node_with_much_to_send_reads_no_more_of_it(
     artifact = make(bus, tmp_path)
     monkeypatch.setattr(artifact_server, "_MOST_KEPT", -1)
     with pytest.raises(ArtifactUnavailable, match=r"No byte of .* came for 0\.3 s"):
-        artifact.read(patience=0.3)
+        artifact.read(idle_timeout=0.3)
     monkeypatch.undo()
 
 
@@ -497,7 +497,7 @@ def test_a_node_whose_agents_answer_much_gives_chunks_now_and_then(
     bus: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     monkeypatch.setattr(artifact_server, "_MUCH_KEPT", -1)
-    assert make(bus, tmp_path).read(patience=10.0) == CONTENT
+    assert make(bus, tmp_path).read(idle_timeout=10.0) == CONTENT
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -511,9 +511,9 @@ def test_who_has_no_key_takes_no_turn_from_who_has_one(tmp_path: Path, monkeypat
         foreign = artifact.model_copy(update={"source": artifact.source.model_copy(update={"key": "0" * 64})})
         with pytest.raises(ArtifactMismatch, match="has not offered"):
             foreign.read()
-        assert artifact.read(patience=1.0) == b"small"
+        assert artifact.read(idle_timeout=1.0) == b"small"
         with pytest.raises(ArtifactUnavailable, match="No byte of"):
-            artifact.read(patience=0.2)
+            artifact.read(idle_timeout=0.2)
 
 
 def test_a_file_that_is_not_as_large_as_was_sealed_is_not_read(
@@ -563,8 +563,8 @@ def test_a_file_of_this_machine_is_bounded_too_and_so_are_the_bounds(
         with pytest.raises(UsageError, match=re.escape(f"max_bytes={wrong!r}: a whole number of bytes, 0 or more.")):
             take(artifact, max_bytes=wrong)
     for wrong in (0, -1.0, True, float("nan"), float("inf"), "3", None):
-        with pytest.raises(UsageError, match=re.escape(f"patience={wrong!r}: a number of seconds above 0.")):
-            take(artifact, patience=wrong)
+        with pytest.raises(UsageError, match=re.escape(f"idle_timeout={wrong!r}: a number of seconds above 0.")):
+            take(artifact, idle_timeout=wrong)
     assert list(tmp_path.iterdir()) == [file]
 
     assert artifact.read(max_bytes=4) == artifact.read() == b"1234"
@@ -612,7 +612,7 @@ def test_closing_the_runtime_ends_what_waits_for_a_place(tmp_path: Path) -> None
 
     def read() -> None:
         try:
-            artifact.read(patience=60.0)
+            artifact.read(idle_timeout=60.0)
         except BaseException as error:
             caught.append(error)
 
@@ -636,7 +636,7 @@ def test_a_callback_may_not_wait_for_what_another_runtime_fetches(tmp_path: Path
 
     def read(_handle: Any) -> None:
         try:
-            artifact.read(patience=5.0)
+            artifact.read(idle_timeout=5.0)
         except BaseException as error:
             caught.append(error)
         read_it.set()

@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from ether import Agent, Closed, InvalidEnvelope, Limits, Runtime, Status, Task, ThreadedAgent, UsageError, capability
-from ether.node import outgoing as outgoing_module
+from ether.node.delegations import outgoing as outgoing_module
 from ether.testing import TestRuntime
 from tests.support import wait_until
 

@@ -141,7 +141,7 @@ def test_a_handler_that_hangs_ends_in_timeout_and_its_agent_comes_back(bus: Runt
     waiting = bus.delegate("ok", timeout=20)
 
     assert hanging.result(5).status is Status.TIMEOUT
-    assert waiting.result(20).data == "ok", "the mailbox is kept for the new instance"
+    assert waiting.result(20).data == "ok", "the mailbox is kept for the new incarnation"
 
 
 class Stalled(Agent):

@@ -116,7 +116,7 @@ def test_a_loop_whose_handler_goes_on_after_its_end_is_given_up_and_another_take
         assert handle.result().status is Status.TIMEOUT
         assert passed.status is Status.COMPLETED
         assert passed.data != first
-        assert slow.result().error.code == "agent_crashed"
+        assert slow.result().error.code == "agent_restarted"
         gate.touch()
         late = wait_until(lambda: [letter for letter in bus.dead_letters() if letter.reason == "late"])
         assert late[0].request_id == handle.id

@@ -128,7 +128,7 @@ def test_an_agent_delegates_to_itself_at_its_interval_and_it_is_on_the_record(bu
     assert watcher.seen.count("ticker ticker.tick ticker") == 3
 
 
-def test_each_instance_has_its_own_and_a_stopped_one_has_none(bus: TestRuntime) -> None:
+def test_each_agent_has_its_own_and_a_stopped_one_has_none(bus: TestRuntime) -> None:
     one, _two = bus.start_many(Ticker, 2)
     bus.advance(11.0)
     assert sorted(Ticker.sources) == ["ticker", "ticker-2"]
@@ -144,7 +144,7 @@ def test_a_restarted_agent_begins_anew_and_has_one_timer(bus: TestRuntime) -> No
     bus.start(Ticker)
     bus.advance(65.0)
 
-    assert 5 <= len(Ticker.ticks) <= 6, "the old instance's timer has ended with it"
+    assert 5 <= len(Ticker.ticks) <= 6, "the old incarnation's timer has ended with it"
 
 
 def test_a_timer_that_is_late_by_an_hour_runs_once_and_goes_on(bus: TestRuntime) -> None:

@@ -394,11 +394,11 @@ class Auditor:
             for group in life.node.scaling._groups if life is not None else ():
                 if (count := len(group.cells)) > group.scale.max:
                     self.fail("scale", f"{group.name} has {count} instances, of {group.scale.max} at most")
-        sharing, state = supervisor.sharing.job, supervisor.state
+        sharing, state = supervisor.rebalancing.job, supervisor.state
         if sharing.at <= state.now or sharing in state.schedule.paused or state.journal.trouble is not None:
             return  # the next step goes on with it
-        for agent, instances in supervisor.sharing._instances.items():
-            front = agent.mailbox.next_shared
+        for agent, instances in supervisor.rebalancing._instances.items():
+            front = agent.mailbox.next_movable
             for other in instances.members if front is not None else ():
                 box = other.mailbox
                 if box.is_open and not box.waiting_count and box.in_flight < box.limits.window:

@@ -296,7 +296,7 @@ class Life:
         if supervisor is None:
             raise Unavailable("The broker is down.")
         saved = supervisor.state.agent_states.get(name)
-        return saved and SavedState(saved.number, saved.instance, saved.version, saved.data)
+        return saved and SavedState(saved.number, saved.incarnation, saved.version, saved.data)
 
     def agent_names(self) -> set[str]:
         """The agents that are here."""

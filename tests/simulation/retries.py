@@ -24,7 +24,7 @@ __all__ = ["ENDINGS", "Retries", "draw_policy"]
 ENDINGS: Final = ("", "fail", "busy", "overloaded", "overloaded", "crash", "hang", "stubborn")
 """How attempts go, besides what the world's other delegations do."""
 _NAMED: Final = (
-    "TIMEOUT", "FAILED_EXECUTION", "REJECTED_CAPABILITY", "node_lost", "broker_lost", "agent_crash", "agent_crashed",
+    "TIMEOUT", "FAILED_EXECUTION", "REJECTED_CAPABILITY", "node_lost", "broker_lost", "agent_crash", "agent_restarted",
     "exception",
 )  # fmt: skip
 _SAME: Final = ("from_agent", "to_agent", "capability", "params", "priority", "parent", "durability", "fallback")

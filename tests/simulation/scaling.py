@@ -125,11 +125,11 @@ class _Watched(ScalePolicy):
         self._looks = looks
         self._fail = fail
 
-    def decide(self, queue: int, instances: int, now: float) -> int:
+    def decide(self, outstanding: int, instances: int, now: float) -> int:
         """See `ScalePolicy.decide`."""
         if found := self._looks.see(now):
             self._fail("scale", found)
-        return super().decide(queue, instances, now)
+        return super().decide(outstanding, instances, now)
 
 
 def watched(group: ScaledAgents, life: Life, fail: Callable[[str, str], None]) -> ScaledAgents:

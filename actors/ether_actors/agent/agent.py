@@ -13,18 +13,18 @@ import pykka
 from pydantic import BaseModel, ValidationError
 
 from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
-from ether_actors.agent.agent_state import state_model
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.declarations.capability import Handler, handlers_of
 from ether_actors.agent.declarations.declared_methods import check_overridden, check_own
 from ether_actors.agent.declarations.event_handler import EventHandler, event_handlers_of
 from ether_actors.agent.declarations.schedule import Schedule, schedule_of
+from ether_actors.agent.declarations.state_model import state_model
 from ether_actors.agent.inbox import Inbox
 from ether_actors.threads.pool import this_thread
-from ether_broker.envelope.manifest import Depth, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Depth, Interface, Manifest
+from ether_broker.envelope.manifest.subscription import subscriptions_to
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
-from ether_broker.envelope.subscription import subscriptions_to
 from ether_broker.errors import InvalidManifest, UsageError
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class Agent(pykka.Actor, ComposableAgent):
         exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Clean up before a restart; another instance takes over afterwards."""
+        """Clean up before a restart; another incarnation takes over afterwards."""
 
     @staticmethod
     def _create_actor_inbox() -> ActorInbox:

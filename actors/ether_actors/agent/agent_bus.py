@@ -94,7 +94,7 @@ class AgentBus:
         In `on_start` the bus does not know the agent yet: the delegation is in the name of its node.
 
         Raises:
-            Closed: the agent has ended, also by a restart; another instance has its name.
+            Closed: the agent has ended, also by a restart; another incarnation has its name.
         """
         agent = self._agent()
         if agent is None:

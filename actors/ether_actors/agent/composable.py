@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ether_actors.agent.declarations.capability import Handler
     from ether_broker.envelope.delegation import Delegation
-    from ether_broker.envelope.manifest import Manifest
+    from ether_broker.envelope.manifest.manifest import Manifest
     from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
 
 __all__ = ["ComposableAgent"]

@@ -17,7 +17,7 @@ from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLos
 
 __all__ = ["error_response", "is_crash", "judge", "told_of"]
 
-_RETRYABLE: Final = frozenset({AgentCrash.code, "agent_crashed", LeaseLost.code, "node_full"})
+_RETRYABLE: Final = frozenset({AgentCrash.code, "agent_restarted", LeaseLost.code, "node_full"})
 """Codes of what may go well the next time."""
 
 
@@ -27,7 +27,7 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
         return error_response(work, agent, Status.CANCELLED, "cancelled", "The handler was cancelled.", now), False
     if is_cancellation(error) and work.is_orphaned:
         message = f"{agent} crashed while it worked on this."
-        return error_response(work, agent, Status.FAILED_EXECUTION, "agent_crashed", message, now), False
+        return error_response(work, agent, Status.FAILED_EXECUTION, "agent_restarted", message, now), False
     if work.task is None and isinstance(error, EtherError):
         return error_response(work, agent, Status.REJECTED_CONTEXT, error.code, _words(error), now), False
     return error_response(work, agent, now=now, **told_of(error)), is_crash(error)

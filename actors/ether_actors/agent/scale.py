@@ -16,7 +16,7 @@ _MOST: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The bounds within which the instances of an agent come and go with its queue.
+    """The bounds within which the instances of an agent come and go with what waits and runs.
 
     Instances are added at once when more delegations wait or run than `per` for each of them. One is taken away when one fewer
     would have been enough for `cooldown` seconds, and then the next after as long again.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from ether_actors.delegator.handle import Handle, HandleHost, patience_of
+from ether_actors.delegator.handle import Handle, HandleHost, checked_timeout
 from ether_actors.delegator.mapped import Mapped
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.errors import UsageError, WaitTimeout
@@ -46,7 +46,7 @@ class Completions:
                 raise UsageError(
                     f"as_completed takes handles, as `delegate` gives them; one of these is {other!r:.80}."
                 )
-        self._patience = patience_of(timeout)
+        self._patience = checked_timeout(timeout)
         self._timeout = timeout
         self._end: float | None = None
         self._ended: SimpleQueue[Handle] | LoopQueue[Handle] | None = None

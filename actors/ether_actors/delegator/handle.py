@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ether_broker.envelope.delegation import Delegation
 
-__all__ = ["Handle", "HandleHost", "Stream", "patience_of"]
+__all__ = ["Handle", "HandleHost", "Stream", "checked_timeout"]
 
 _MOST_SAID: Final = 1_000
 """Characters of why a response cannot be read."""
@@ -180,7 +180,7 @@ class Handle:
             UsageError: `timeout` is no number; or the calling thread runs an event loop or a callback of a handle, which
                 would stand still: `await` the handle there.
         """
-        patience = None if timeout is None else patience_of(timeout)
+        patience = None if timeout is None else checked_timeout(timeout)
         if not self._done:
             self._owner.check_may_wait()
             self.wait(patience)
@@ -436,7 +436,7 @@ class Stream:
         yield handle.outcome()
 
 
-def patience_of(timeout: object) -> float | None:
+def checked_timeout(timeout: object) -> float | None:
     """Seconds to wait as the system takes them: no less than 0, and None for longer than any delegation has."""
     if timeout is None:
         return None

@@ -18,7 +18,7 @@ __all__ = ["Retry", "check_retry"]
 
 _MOST: Final = 100
 _CODES: Final = frozenset((
-    "access_denied", "agent_crash", "agent_crashed", "agent_down", "agent_draining", "agent_gone", "artifact_mismatch",
+    "access_denied", "agent_crash", "agent_down", "agent_draining", "agent_gone", "agent_restarted", "artifact_mismatch",
     "artifact_unavailable", "broker_full", "broker_lost", "broker_unreachable", "budget_exceeded", "call_cycle",
     "cancelled", "closed", "deadline", "duplicate_request", "event_too_large", "exception", "expired", "failed",
     "forged_sender", "handed_back", "id_ahead", "invalid_envelope", "invalid_state", "journal_corrupt",
@@ -29,7 +29,7 @@ _CODES: Final = frozenset((
     "unreadable_response", "unserialisable", "usage", "wait_timeout", "wrong_result",
 ))  # fmt: skip
 """Codes that the bus itself gives; agents may give others."""
-_PERHAPS_DONE: Final = frozenset({"agent_crash", "agent_crashed", "broker_lost", "lease_lost", "node_lost"})
+_PERHAPS_DONE: Final = frozenset({"agent_crash", "agent_restarted", "broker_lost", "lease_lost", "node_lost"})
 """Codes of retryable failures after which the work may have been done, or a part of it."""
 _BY_ITSELF: Final = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_OVERLOAD, Status.FAILED_EXECUTION})
 """Statuses that are tried again if their error is retryable."""
@@ -46,7 +46,7 @@ class Retry:
     Tried again is what may go better the next time and did not happen: what was refused for overload (after `retry_after` at
     least), whose agent was down, or which expired before it was started; and what the agent itself calls retryable, by an
     exception with `retryable = True` or by its answer. Not tried again, unless `on` names it: what may have been done, or a
-    part of it (`TIMEOUT`, `node_lost`, `broker_lost`, `agent_crash`, `agent_crashed`, `lease_lost`), and what failed
+    part of it (`TIMEOUT`, `node_lost`, `broker_lost`, `agent_crash`, `agent_restarted`, `lease_lost`), and what failed
     (`exception`, `REJECTED_CONTEXT`). A delegation that was cancelled is never tried again.
 
     Example:

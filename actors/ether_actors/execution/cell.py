@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ether_actors.agent import local_message as pykka_message
 from ether_actors.agent.agent import Agent, call_hook
 from ether_actors.agent.agent_bus import AgentBusServices
-from ether_actors.agent.agent_state import StateKeeper
 from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.declarations.capability import Handler, WrongResult
 from ether_actors.agent.declarations.event_handler import EventHandler
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
+from ether_actors.agent.state_keeper import StateKeeper
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
 from ether_actors.task.task import NOT_YOURS, RUNNING, Task, TaskServices
@@ -34,7 +34,7 @@ from ether_actors.threads.latch import Waitable
 from ether_actors.threads.pool import Room
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import NO_ID, to_bytes
-from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.manifest.manifest import ANY
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.priority import NOT_NORMAL, priority_of
@@ -122,7 +122,7 @@ class Cell:
 
     Args:
         name: the agent's name on the bus.
-        make: makes an instance, of an Agent or of what has spec 1's contract; called again for each restart.
+        make: makes an incarnation: an Agent, or what has spec 1's contract; called again for each restart.
         services: the node's services.
         dispatcher: where the turns run.
     """
@@ -356,7 +356,7 @@ class Cell:
                 work, Status.CANCELLED, "abandoned", "The handler went on and was given up."
             )
         else:
-            response = self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message)
+            response = self._error_response(work, Status.FAILED_EXECUTION, "agent_restarted", message)
         self._finish(work, response)
         self.inbox.done()
 
@@ -448,7 +448,7 @@ class Cell:
                 agent, work.keeper = keeper.agent, keeper
                 if self.state is not CellState.RUNNING:  # it crashed before it could know of this work
                     message = f"{self.name} crashed or was stopped before it began this."
-                    self._finish(work, self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message))
+                    self._finish(work, self._error_response(work, Status.FAILED_EXECUTION, "agent_restarted", message))
                     return True
             arguments = context.run(handler.arguments, params)
             if keeper is not None:
@@ -497,7 +497,7 @@ class Cell:
         """Make an agent's state ready for a handler.
 
         Raises:
-            AgentCrash: it cannot be read; the next instance says so as it starts.
+            AgentCrash: it cannot be read; the next incarnation says so as it starts.
         """
         try:
             keeper.begin()
@@ -508,7 +508,7 @@ class Cell:
         keeper: StateKeeper | None = work.keeper
         if keeper is not None and (work.is_orphaned or keeper is not self.keeper):
             message = f"{self.name} was restarted or stopped while it worked; what it changed of its state is undone."
-            self._finish(work, self._error_response(work, Status.FAILED_EXECUTION, "agent_crashed", message))
+            self._finish(work, self._error_response(work, Status.FAILED_EXECUTION, "agent_restarted", message))
             return
         if not isinstance(value, Response):
             data = pack(value, where="the result", bounded=True)
@@ -547,7 +547,7 @@ class Cell:
         if keeper is not None and work.keeper is keeper and not work.is_orphaned:
             try:
                 keeper.roll_back()
-            except BaseException as unread:  # noqa: BLE001  such as of its validators: the next instance says so
+            except BaseException as unread:  # noqa: BLE001  such as of its validators: the next incarnation says so
                 error = AgentCrash(f"The state of {self.name} cannot be undone: {unread}")
         try:
             response, has_crashed = judge(work, self.name, error, self._services.wall())

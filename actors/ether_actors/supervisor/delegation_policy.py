@@ -33,7 +33,7 @@ from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID, to_text
-from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.manifest.manifest import ANY
 from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.priority import NOT_NORMAL
 from ether_broker.envelope.response import ErrorInfo

@@ -21,7 +21,7 @@ from ether_actors.supervisor.state.ended import REMEMBERED
 from ether_actors.supervisor.state.lease_table import Held
 from ether_actors.supervisor.state.ledger import Entry, Ledger, State
 from ether_broker.envelope.ids import NO_ID
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status

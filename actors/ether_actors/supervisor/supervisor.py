@@ -6,7 +6,7 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
                      └─ Administration  `ether.*`                  │   ──► LeaseService, JournalGc
                      ResponsePolicy  responses, cancellations ◄────┤   ──► Progress, Reassignment, Delivery
                      Membership      nodes, agents, watchers ◄─────┤
-                     Sharing         agents that scale ◄───────────┤   ──► Reassignment
+                     Rebalancing     agents that scale ◄───────────┤   ──► Reassignment
                      ObserverFeed    what observers are sent ◄─────┤
                      ArtifactRelay   bytes between nodes ◄─────────┘
                      all of them     ──► BrokerState: SessionTable, Registry, Ledger, DeadLetters, Tap
@@ -31,9 +31,9 @@ from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.fast_path import FastPath
 from ether_actors.supervisor.delegations.progress import Progress
 from ether_actors.supervisor.delegations.reassignment import Reassignment
+from ether_actors.supervisor.delegations.rebalancing import Rebalancing
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.delegations.response_policy import ResponsePolicy
-from ether_actors.supervisor.delegations.sharing import Sharing
 from ether_actors.supervisor.journal.journal_gc import JournalGc
 from ether_actors.supervisor.membership.membership import Membership
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
@@ -168,11 +168,11 @@ class Supervisor:
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         relay = ArtifactRelay(self.state)
-        self.sharing: Sharing = Sharing(self.state, recipients, reassignment)
+        self.rebalancing: Rebalancing = Rebalancing(self.state, recipients, reassignment)
         self._membership = Membership(
             self.state, delivery, reassignment, self._replay, to_text(make_id()), on_lost=relay.lost
         )  # fmt: skip
-        self._membership.registering.listener = self.sharing.changed
+        self._membership.registering.listener = self.rebalancing.changed
         state_service.may_speak_for = self._membership.may_speak_for
         lost_agents = self._membership.departures.remembered
         event_service.down_until = lost_agents.until
@@ -204,12 +204,12 @@ class Supervisor:
             Kind.BYE: lambda session, _header, _envelope: membership.departures.leave(session),
             Kind.RESEND: lambda session, _header, _envelope: session_table.resend(session),
             Kind.RESUME: membership.resume,
-            Kind.SCALE: self.sharing.scaled,
+            Kind.SCALE: self.rebalancing.scaled,
         }
         """What takes an envelope of a kind of which the body is read, and charged before that."""
         self.state.schedule.jobs = (
             self._progress.job, delivery.job, deadlines.job, self._membership.job, self._membership.departures.job,
-            self._membership.monitors.job, self.lease_service.job, self.sharing.job, self.sharing.telling,
+            self._membership.monitors.job, self.lease_service.job, self.rebalancing.job, self.rebalancing.telling,
             self._replay.job, self._observer_feed.job,
         )  # fmt: skip
         self._late: float = max(_AWAKE, min(2.0, timing.silence * 2 / 3))

@@ -32,7 +32,7 @@ class Work:
         """The id that the delegator's own vocabulary has for it, once it has been read."""
         self.task: Task | None = None
         self.keeper: Any = None
-        """What keeps the state of the agent's instance that works on it, if that has one."""
+        """What keeps the state of the agent's incarnation that works on it, if that has one."""
         self.state: BroughtState | None = None
         """What of its agent is to be saved with its outcome."""
         self.accepted_at: float = 0.0
@@ -43,7 +43,7 @@ class Work:
         """Whether its delegation has ended without it."""
         self.cancelled_at: float = 0.0
         self.is_orphaned: bool = False
-        """Whether its agent crashed while it ran: it belongs to an instance that is no more."""
+        """Whether its agent crashed while it ran: it belongs to an incarnation that is no more."""
         self.is_disowned: bool = False
         """Whether it was asked for by a broker that was lost, and nothing is said of it."""
         self.is_place_free: bool = False
@@ -51,7 +51,7 @@ class Work:
 
     @property
     def has_begun(self) -> bool:
-        """Whether an instance of the agent has it, if only to check its parameters."""
+        """Whether an incarnation of the agent has it, if only to check its parameters."""
         return self.task is not None or self.keeper is not None
 
     def end(self) -> bool:

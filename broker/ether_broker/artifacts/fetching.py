@@ -42,12 +42,12 @@ class Fetcher(Protocol[_S_contra]):
     def check_may_wait(self) -> None:
         """Raise UsageError if the calling thread must not wait."""
 
-    def fetch(self, artifact: _S_contra, write: Callable[[bytes], object], patience: float) -> None:
+    def fetch(self, artifact: _S_contra, write: Callable[[bytes], object], idle_timeout: float) -> None:
         """Give all bytes of an artifact to `write`, in order; nobody has compared them with its digest.
 
         Raises:
             ArtifactMismatch: its node has another file by now.
-            ArtifactUnavailable: its node does not give them, or nothing came for `patience` seconds.
+            ArtifactUnavailable: its node does not give them, or nothing came for `idle_timeout` seconds.
             NodeAbsent: its node is not on this bus, or not now; nothing was written.
         """
 
@@ -73,7 +73,7 @@ FETCHERS: Final[dict[Fetcher[Any], None]] = {}
 
 def fetch(
     artifact: Sealed, write: Callable[[bytes], object], reset: Callable[[], object], *, compare: Callable[[str, int], None],
-    here: ArtifactMismatch, max_bytes: int, patience: float,
+    here: ArtifactMismatch, max_bytes: int, idle_timeout: float,
 ) -> None:  # fmt: skip
     """Write the bytes that an artifact's node has, by the node of this process that is on its bus and may come back to that.
 
@@ -84,7 +84,7 @@ def fetch(
         compare: raises ArtifactMismatch if a digest and a size are not those that were sealed.
         here: why the file of this machine is not taken, which is raised where nobody offers another.
         max_bytes: as `Artifact.open`.
-        patience: as `Artifact.open`.
+        idle_timeout: as `Artifact.open`.
     """
     if artifact.source is None:
         raise here
@@ -96,8 +96,8 @@ def fetch(
     for fetcher in list(FETCHERS):
         fetcher.check_may_wait()
     is_here = here.found_size is not None  # another file that has its path
-    tries = 1 if is_here else 1 + int(min(patience, _ABSENCE) / _PAUSE)
-    failure = _fetch_by_any(lambda by: _fetch_by(by, artifact, write, compare, patience), reset, here, tries)
+    tries = 1 if is_here else 1 + int(min(idle_timeout, _ABSENCE) / _PAUSE)
+    failure = _fetch_by_any(lambda by: _fetch_by(by, artifact, write, compare, idle_timeout), reset, here, tries)
     if is_here and isinstance(failure, ArtifactMismatch | NodeAbsent):
         raise here from failure
     if isinstance(failure, NodeAbsent):
@@ -131,7 +131,7 @@ def _fetch_by_any(
 
 def _fetch_by(
     fetcher: Fetcher[Any], artifact: Sealed, write: Callable[[bytes], object], compare: Callable[[str, int], None],
-    patience: float,
+    idle_timeout: float,
 ) -> _Failure | None:  # fmt: skip
     """Write what one bus has; returns why that is not what was sealed."""
     digest, size = hashlib.sha256(), 0
@@ -143,7 +143,7 @@ def _fetch_by(
         write(data)
 
     try:
-        fetcher.fetch(artifact, take, patience)
+        fetcher.fetch(artifact, take, idle_timeout)
         compare(digest.hexdigest(), size)
     except (ArtifactMismatch, ArtifactUnavailable) as error:
         return error

@@ -26,7 +26,7 @@ __all__ = ["Artifact", "ArtifactSource"]
 
 MOST_FETCHED: Final = 4 << 30
 """Bytes of an artifact that are fetched from another machine, unless more are asked for (4 GiB)."""
-PATIENCE: Final = 30.0
+IDLE_TIMEOUT: Final = 30.0
 """Seconds that may pass without a byte while an artifact is fetched."""
 _IN_LOOP: Final = (
     "This thread runs an event loop, which would stand still while the file is read or fetched: "
@@ -95,7 +95,7 @@ class Artifact(Model):
         return type(self)(path=self.path, sha256=digest, size=found.st_size)
 
     def open(
-        self, *, root: str | os.PathLike[str] = "", max_bytes: int | None = None, patience: float = PATIENCE
+        self, *, root: str | os.PathLike[str] = "", max_bytes: int | None = None, idle_timeout: float = IDLE_TIMEOUT
     ) -> BinaryIO:  # fmt: skip
         """Open it for reading: a binary file with just the sealed bytes, which the caller closes.
 
@@ -106,30 +106,30 @@ class Artifact(Model):
             root: as `verify`.
             max_bytes: bytes that it may have; default: 4 GiB if it is fetched or does not say how many were sealed, and any
                 number of a file of this machine.
-            patience: seconds that may pass without a byte while it is fetched; of a process on several buses, on each.
+            idle_timeout: seconds that may pass without a byte while it is fetched; of a process on several buses, on each.
 
         Raises:
             ArtifactMismatch: it was changed, is not there or was never sealed, and nobody offers it to other machines; or the
                 node that does so sent other bytes than those that were sealed.
             ArtifactUnavailable: it has more than `max_bytes`; or it is not here, and could not be fetched: nothing came for
-                `patience` seconds, its node was not on the bus for 10, or there is no room here.
+                `idle_timeout` seconds, its node was not on the bus for 10, or there is no room here.
             Closed: the runtime that fetched it was closed meanwhile.
-            UsageError: this thread runs an event loop, or a callback of a handle; or `max_bytes` or `patience` is none.
+            UsageError: this thread runs an event loop, or a callback of a handle; or `max_bytes` or `idle_timeout` is none.
         """
-        _check_bounds(max_bytes, patience)
+        _check_bounds(max_bytes, idle_timeout)
         try:
             return self._open_checked(root, max_bytes)
         except ArtifactMismatch as error:
-            return self._fetch_copy(error, max_bytes, patience)
+            return self._fetch_copy(error, max_bytes, idle_timeout)
 
-    def _fetch_copy(self, here: ArtifactMismatch, max_bytes: int | None, patience: float) -> BinaryIO:
+    def _fetch_copy(self, here: ArtifactMismatch, max_bytes: int | None, idle_timeout: float) -> BinaryIO:
         import tempfile
 
         with contextlib.ExitStack() as stack:
             try:
                 copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
                 stack.callback(_close, copy)
-                self._fetch(copy.write, lambda: copy.truncate(copy.seek(0)), here, max_bytes, patience)
+                self._fetch(copy.write, lambda: copy.truncate(copy.seek(0)), here, max_bytes, idle_timeout)
                 copy.seek(0)
             except OSError as error:
                 raise ArtifactUnavailable(f"{self.path} cannot be kept here: {error.strerror or error}.") from error
@@ -158,20 +158,20 @@ class Artifact(Model):
             ArtifactMismatch: it was changed, is not there, or was never sealed.
             ArtifactUnavailable, UsageError: as `open`.
         """
-        self._pour(root, lambda _data: None, lambda: None, None, PATIENCE)
+        self._pour(root, lambda _data: None, lambda: None, None, IDLE_TIMEOUT)
         return self
 
     def read(
-        self, *, root: str | os.PathLike[str] = "", max_bytes: int | None = None, patience: float = PATIENCE
+        self, *, root: str | os.PathLike[str] = "", max_bytes: int | None = None, idle_timeout: float = IDLE_TIMEOUT
     ) -> bytes:  # fmt: skip
         """The file's bytes, which are those that were sealed; arguments and errors as `open`."""
         data = bytearray()
-        self._pour(root, data.extend, data.clear, max_bytes, patience)
+        self._pour(root, data.extend, data.clear, max_bytes, idle_timeout)
         return bytes(data)
 
     def copy_to(
         self, target: str | os.PathLike[str], *, root: str | os.PathLike[str] = "", max_bytes: int | None = None,
-        patience: float = PATIENCE,
+        idle_timeout: float = IDLE_TIMEOUT,
     ) -> Path:  # fmt: skip
         """Take the file in as a copy of one's own (spec 2 §10): all of it or, when it does not match, nothing.
 
@@ -179,18 +179,18 @@ class Artifact(Model):
             target: the copy's path; a file that is there is replaced at once.
             root: as `verify`.
             max_bytes: as `open`.
-            patience: as `open`.
+            idle_timeout: as `open`.
 
         Raises:
             ArtifactMismatch, ArtifactUnavailable, UsageError: as `open`.
             OSError: the copy cannot be written.
         """
-        _check_bounds(max_bytes, patience)  # before a file is made
+        _check_bounds(max_bytes, idle_timeout)  # before a file is made
         copy = Path(target)
         part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}.part")
         try:
             with part.open("xb") as out:
-                self._pour(root, out.write, lambda: out.truncate(out.seek(0)), max_bytes, patience)
+                self._pour(root, out.write, lambda: out.truncate(out.seek(0)), max_bytes, idle_timeout)
             part.replace(copy)
         finally:
             part.unlink(missing_ok=True)
@@ -198,23 +198,23 @@ class Artifact(Model):
 
     def _pour(
         self, root: str | os.PathLike[str], write: Callable[[bytes], object], reset: Callable[[], object],
-        max_bytes: int | None, patience: float,
+        max_bytes: int | None, idle_timeout: float,
     ) -> None:  # fmt: skip
         """Write all of its bytes, from here or from its node; those written since the last `reset` are what was sealed."""
-        _check_bounds(max_bytes, patience)
+        _check_bounds(max_bytes, idle_timeout)
         try:
             with self._open_here(root) as file:
                 self._compare_file(file, write, max_bytes)
         except ArtifactMismatch as error:
             reset()
-            self._fetch(write, reset, error, max_bytes, patience)
+            self._fetch(write, reset, error, max_bytes, idle_timeout)
 
     def _fetch(
         self, write: Callable[[bytes], object], reset: Callable[[], object], here: ArtifactMismatch, max_bytes: int | None,
-        patience: float,
+        idle_timeout: float,
     ) -> None:  # fmt: skip
         most = MOST_FETCHED if max_bytes is None else max_bytes
-        fetch(self, write, reset, compare=self._compare, here=here, max_bytes=most, patience=patience)
+        fetch(self, write, reset, compare=self._compare, here=here, max_bytes=most, idle_timeout=idle_timeout)
 
     def _open_here(self, root: str | os.PathLike[str]) -> BufferedReader:
         if self.source is not None:
@@ -265,11 +265,11 @@ class Artifact(Model):
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
 
 
-def _check_bounds(max_bytes: object, patience: object) -> None:
+def _check_bounds(max_bytes: object, idle_timeout: object) -> None:
     if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 0):
         raise UsageError(f"max_bytes={max_bytes!r:.40}: a whole number of bytes, 0 or more.")
-    if not is_number(patience) or not 0 < patience < float("inf"):
-        raise UsageError(f"patience={patience!r:.40}: a number of seconds above 0.")
+    if not is_number(idle_timeout) or not 0 < idle_timeout < float("inf"):
+        raise UsageError(f"idle_timeout={idle_timeout!r:.40}: a number of seconds above 0.")
 
 
 def _close(file: BinaryIO) -> None:

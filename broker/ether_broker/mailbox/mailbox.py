@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 from ether_broker.mailbox.mailbox_limits import Limits
-from ether_broker.mailbox.priority_queue import PriorityQueue, SharedQueue
+from ether_broker.mailbox.priority_queue import PriorityQueue, RebalancedQueue
 
 __all__ = ["Letter", "Mailbox", "Offer"]
 
@@ -145,24 +145,24 @@ class Mailbox(Generic[_L]):
             if self.on_change is not None:
                 self.on_change()
 
-    def share(self, is_shared: Callable[[_L], bool]) -> None:
+    def track_movable(self, is_movable: Callable[[_L], bool]) -> None:
         """Know from now on which of the letters that come may wait in another mailbox instead.
 
         Args:
-            is_shared: whether one may, as it comes.
+            is_movable: whether one may, as it comes.
         """
-        if not isinstance(self._waiting, SharedQueue):
-            self._waiting = SharedQueue(self._waiting, is_shared)
+        if not isinstance(self._waiting, RebalancedQueue):
+            self._waiting = RebalancedQueue(self._waiting, is_movable)
 
     @property
-    def next_shared(self) -> _L | None:
+    def next_movable(self) -> _L | None:
         """The first of those, the highest priority before all others."""
         queue = self._waiting
-        return next(iter(queue.shared), None) if isinstance(queue, SharedQueue) else None
+        return next(iter(queue.movable), None) if isinstance(queue, RebalancedQueue) else None
 
     def withhold(self, letter: _L) -> None:
         """Count a letter that waits here as none of those any more."""
-        if isinstance(self._waiting, SharedQueue):
+        if isinstance(self._waiting, RebalancedQueue):
             self._waiting.withhold(letter)
 
     def close(self) -> None:

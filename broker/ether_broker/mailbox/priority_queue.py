@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ether_broker.envelope.priority import NORMAL, WEIGHTS
 
-__all__ = ["PriorityQueue", "SharedQueue", "choose"]
+__all__ = ["PriorityQueue", "RebalancedQueue", "choose"]
 
 _I = TypeVar("_I")
 
@@ -100,33 +100,33 @@ class PriorityQueue(Generic[_I]):
         self._classes = None
 
 
-class SharedQueue(PriorityQueue[_I]):
+class RebalancedQueue(PriorityQueue[_I]):
     """A queue that knows besides which of its items may wait in another one too, of those that came since it was made.
 
     Args:
         queue: whose items it takes over; that is not used any more.
-        is_shared: whether an item that comes may wait in another.
+        is_movable: whether an item that comes may wait in another.
     """
 
-    __slots__ = ("_is_shared", "shared")
+    __slots__ = ("_is_movable", "movable")
 
-    def __init__(self, queue: PriorityQueue[_I], is_shared: Callable[[_I], bool]) -> None:
+    def __init__(self, queue: PriorityQueue[_I], is_movable: Callable[[_I], bool]) -> None:
         self._normal, self._classes, self._credit = queue._normal, queue._classes, queue._credit  # noqa: SLF001  its own class's
-        self._is_shared = is_shared
-        self.shared: PriorityQueue[_I] = PriorityQueue()
+        self._is_movable = is_movable
+        self.movable: PriorityQueue[_I] = PriorityQueue()
         """Those items, in the same order."""
 
     def append(self, item: _I, priority: int) -> None:
         """Add an item at the end of its class."""
         super().append(item, priority)
-        if self._is_shared(item):
-            self.shared.append(item, priority)
+        if self._is_movable(item):
+            self.movable.append(item, priority)
 
     def put_back(self, item: _I, priority: int) -> None:
         """Add an item at the front of its class."""
         super().put_back(item, priority)
-        if self._is_shared(item):
-            self.shared.put_back(item, priority)
+        if self._is_movable(item):
+            self.movable.put_back(item, priority)
 
     def discard(self, item: _I, priority: int) -> None:
         """Take an item out, if it is there."""
@@ -142,10 +142,10 @@ class SharedQueue(PriorityQueue[_I]):
 
     def withhold(self, item: _I) -> None:
         """Note that an item that waits here may wait in no other any more."""
-        for items in self.shared.classes:
+        for items in self.movable.classes:
             items.pop(item, None)
 
     def clear(self) -> None:
         """Take everything out."""
         super().clear()
-        self.shared.clear()
+        self.movable.clear()

@@ -20,7 +20,7 @@ from pydantic_core import core_schema
 
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.model import Model
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import Response

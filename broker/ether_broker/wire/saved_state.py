@@ -16,7 +16,7 @@ _LENGTH: Final = 4
 _STATE: Final = int(Flag.STATE)
 _BOUNDS: Final = Bounds(2 * MOST_STATE, 16, 2)
 _MOST: Final = 1 << 53
-_INSTANCE: Final = 16
+_INCARNATION: Final = 16
 
 
 class BroughtState(NamedTuple):
@@ -25,9 +25,9 @@ class BroughtState(NamedTuple):
     base: int
     """The number of the state that it was made of; 0 of none."""
     origin: bytes
-    """The instance of the agent that saved that one; empty of none."""
-    instance: bytes
-    """The instance of the agent, an id."""
+    """The incarnation of the agent that saved that one; empty of none."""
+    incarnation: bytes
+    """The incarnation of the agent, an id."""
     version: int
     """Of the agent's class."""
     data: bytes
@@ -39,8 +39,8 @@ class SavedState(NamedTuple):
 
     number: int
     """Rises by one with each that the agent saves."""
-    instance: bytes
-    """The instance of the agent that saved it."""
+    incarnation: bytes
+    """The incarnation of the agent that saved it."""
     version: int
     """Of the agent's class that saved it."""
     data: bytes
@@ -53,7 +53,7 @@ class SavedState(NamedTuple):
 
     def told(self) -> dict[str, Any]:
         """As the bus tells it."""
-        return {"number": self.number, "instance": self.instance, "version": self.version, "state": self.data}
+        return {"number": self.number, "instance": self.incarnation, "version": self.version, "state": self.data}
 
 
 def join_state(envelope: bytes, state: BroughtState) -> bytes:
@@ -77,11 +77,11 @@ def split_state(envelope: bytes) -> tuple[BroughtState, bytes]:
         raise InvalidEnvelope(f"A response of {len(envelope)} bytes announces a state that ends at byte {end}.")
     said = read(envelope[start:end], _BOUNDS)
     if not isinstance(said, list) or [type(value) for value in said] != [int, bytes, bytes, int, bytes]:
-        raise InvalidEnvelope("The state in front of a response is a list: base, origin, instance, version, data.")
+        raise InvalidEnvelope("The state in front of a response is a list: base, origin, incarnation, version, data.")
     brought = BroughtState(*said)
     if (
         not 0 <= brought.base < _MOST or not 0 <= brought.version < _MOST
-        or len(brought.origin) > _INSTANCE or len(brought.instance) != _INSTANCE
+        or len(brought.origin) > _INCARNATION or len(brought.incarnation) != _INCARNATION
     ):  # fmt: skip
         raise InvalidEnvelope("The state in front of a response has a number or an id that cannot be.")
     answer = rehead(header, envelope[: header.body] + envelope[end:], flags=header.flags & ~_STATE)

@@ -48,10 +48,10 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
+from ether.node.delegations.outgoing import OutgoingDelegations
 from ether.node.monitors import Monitors
 from ether.node.node_services import NodeServices
 from ether.node.node_session import NodeSession
-from ether.node.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent
@@ -129,7 +129,7 @@ class Node:
         self.scaling: AgentScaling = AgentScaling(
             self.agent_host, self.supervision, sender, resources, session_state
         )  # fmt: skip
-        """Those of them that come and go with their queues."""
+        """Those of them that come and go with what waits and runs."""
         self._agent_schedules = AgentSchedules(resources, self._due_calls.add, self._delegate_to_itself, unwatched)
         self._session = NodeSession(
             name, sender, resources, session_state, broker_clock, self.agent_host, self.observers, self.monitors, self.outgoing,

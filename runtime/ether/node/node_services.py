@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from ether.node.artifacts.artifact_server import ArtifactServer
 from ether.node.connection.sender import Sender
-from ether.node.outgoing import OutgoingDelegations
+from ether.node.delegations.outgoing import OutgoingDelegations
 from ether.node.responder import Responder
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.agent_bus import NamedAgent

@@ -20,8 +20,8 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
+from ether.node.delegations.outgoing import OutgoingDelegations, awaiting
 from ether.node.monitors import Monitors
-from ether.node.outgoing import OutgoingDelegations, awaiting
 from ether.version import __version__
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources

@@ -16,7 +16,7 @@
 
 docs/testing.md shows them at work.
 
-May import: `node`, `runtime`, the layers below.
+May import: `node`, `node.delegations`, `runtime`, the layers below.
 Used by: none.
 """
 

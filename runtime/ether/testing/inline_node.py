@@ -10,8 +10,8 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
+from ether.node.delegations.outgoing import OutgoingDelegations
 from ether.node.node import Node
-from ether.node.outgoing import OutgoingDelegations
 from ether.testing.inline_loop import InlineLoop
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources

@@ -18,12 +18,14 @@ scales = st.builds(
     lambda least, more, per, cooldown: Scale(max=least + more, min=least, per=per, cooldown=cooldown),
     st.integers(1, 5), st.integers(0, 20), st.integers(1, 9), st.floats(0.1, 100.0),
 )  # fmt: skip
-queues = st.integers(0, 300)
+counts = st.integers(0, 300)
 
 
-def enough(scale: Scale, queue: int) -> int:
+def enough(scale: Scale, outstanding: int) -> int:
     """The fewest instances that are enough."""
-    return next(count for count in range(scale.min, scale.max + 1) if count * scale.per >= queue or count == scale.max)
+    return next(
+        count for count in range(scale.min, scale.max + 1) if count * scale.per >= outstanding or count == scale.max
+    )
 
 
 class Life:
@@ -33,35 +35,35 @@ class Life:
         self.policy, self.count, self.now = ScalePolicy(scale), scale.min, 0.0
         self.changes: list[tuple[float, int]] = []
 
-    def look(self, queue: int, later: float) -> int:
+    def look(self, outstanding: int, later: float) -> int:
         self.now += later
-        more = self.policy.decide(queue, self.count, self.now)
+        more = self.policy.decide(outstanding, self.count, self.now)
         if more:
             self.changes.append((self.now, more))
         self.count += more
         return more
 
 
-@given(scales, st.lists(st.tuples(queues, st.floats(0.0, 50.0)), max_size=60))
+@given(scales, st.lists(st.tuples(counts, st.floats(0.0, 50.0)), max_size=60))
 def test_the_count_is_within_the_bounds_and_never_less_than_what_waits_needs(
     scale: Scale, looks: list[tuple[int, float]]
 ) -> None:
     life = Life(scale)
-    for queue, later in looks:
-        life.look(queue, later)
+    for outstanding, later in looks:
+        life.look(outstanding, later)
         assert scale.min <= life.count <= scale.max
-        assert life.count >= enough(scale, queue)
+        assert life.count >= enough(scale, outstanding)
 
 
-@given(scales, st.lists(st.tuples(queues, st.floats(0.0, 50.0)), max_size=60))
+@given(scales, st.lists(st.tuples(counts, st.floats(0.0, 50.0)), max_size=60))
 def test_one_goes_at_a_time_and_only_when_one_fewer_was_enough_for_the_whole_cooldown(
     scale: Scale, looks: list[tuple[int, float]]
 ) -> None:
     life, seen = Life(scale), []
-    for queue, later in looks:
+    for outstanding, later in looks:
         before = life.count
-        more = life.look(queue, later)
-        seen.append((life.now, enough(scale, queue)))
+        more = life.look(outstanding, later)
+        seen.append((life.now, enough(scale, outstanding)))
         if more < 0:
             assert more == -1
             first = next((at for at, needed in reversed(seen) if needed >= before), -inf)
@@ -79,25 +81,25 @@ def test_they_come_at_once_and_go_one_by_one() -> None:
     assert life.changes == [(0.0, 4), (11.0, -1), (21.0, -1), (31.0, -1), (41.0, -1)]
 
 
-@given(scales, queues, queues)
-def test_a_constant_load_has_a_constant_count(scale: Scale, before: int, queue: int) -> None:
+@given(scales, counts, counts)
+def test_a_constant_load_has_a_constant_count(scale: Scale, before: int, outstanding: int) -> None:
     life = Life(scale)
     life.look(before, 0.0)
     for _ in range(scale.max + 1):
-        life.look(queue, scale.cooldown * 1.01)
+        life.look(outstanding, scale.cooldown * 1.01)
 
-    assert life.count == enough(scale, queue)
-    assert {life.look(queue, 7.3) for _ in range(100)} == {0}
+    assert life.count == enough(scale, outstanding)
+    assert {life.look(outstanding, 7.3) for _ in range(100)} == {0}
 
 
-@given(scales, queues, queues, st.floats(0.01, 0.49))
+@given(scales, counts, counts, st.floats(0.01, 0.49))
 def test_a_load_that_comes_and_goes_sooner_than_the_cooldown_changes_nothing(
     scale: Scale, low: int, high: int, part: float
 ) -> None:
     life = Life(scale)
     life.look(max(low, high), 0.0)
 
-    changes = [life.look(queue, scale.cooldown * part) for _ in range(50) for queue in (low, high)]
+    changes = [life.look(outstanding, scale.cooldown * part) for _ in range(50) for outstanding in (low, high)]
 
     assert set(changes) == {0}
 

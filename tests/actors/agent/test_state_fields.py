@@ -18,7 +18,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ether_actors.agent.agent_state import StateKeeper
+from ether_actors.agent.state_keeper import StateKeeper
 
 
 class Item(BaseModel):

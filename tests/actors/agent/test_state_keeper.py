@@ -7,7 +7,7 @@ import itertools
 import pytest
 from pydantic import BaseModel
 
-from ether_actors.agent.agent_state import StateKeeper
+from ether_actors.agent.state_keeper import StateKeeper
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import InvalidState
 from ether_broker.wire.saved_state import BroughtState, SavedState
@@ -36,11 +36,11 @@ class Broker:
         self.refused: list[tuple[SavedState | None, bytes]] = []
 
     def take(self, brought: BroughtState, *, full: bool = False) -> bool:
-        base = (0, b"") if self.saved is None else (self.saved.number, self.saved.instance)
+        base = (0, b"") if self.saved is None else (self.saved.number, self.saved.incarnation)
         if full or base != (brought.base, brought.origin):
-            self.refused.append((self.saved, brought.instance))
+            self.refused.append((self.saved, brought.incarnation))
             return False
-        self.saved = SavedState(brought.base + 1, brought.instance, brought.version, brought.data)
+        self.saved = SavedState(brought.base + 1, brought.incarnation, brought.version, brought.data)
         return True
 
     def tell(self, keeper: StateKeeper) -> None:
@@ -113,7 +113,7 @@ def test_a_state_that_cannot_be_read_saves_nothing_of_what_was_there(
     keeper: StateKeeper, agent: Agent, broker: Broker
 ) -> None:
     brought = add(keeper, agent, 1)
-    keeper.reset(SavedState(7, b"other" * 3, 2, pack({"total": 1})), brought.instance)
+    keeper.reset(SavedState(7, b"other" * 3, 2, pack({"total": 1})), brought.incarnation)
 
     for _ in range(2):
         with pytest.raises(InvalidState, match="version 2"):

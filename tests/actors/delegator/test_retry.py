@@ -17,8 +17,8 @@ from tests.support import REPOSITORY
 
 AT_ONCE = Backoff(initial=0.0)
 CODES = [
-    "", "agent_crash", "agent_crashed", "agent_down", "broker_lost", "broker_unreachable", "cancelled", "deadline", "exception",
-    "expired", "mailbox_full", "misfit", "no_holder", "node_lost", "wrong_result",
+    "", "agent_crash", "agent_down", "agent_restarted", "broker_lost", "broker_unreachable", "cancelled", "deadline",
+    "exception", "expired", "mailbox_full", "misfit", "no_holder", "node_lost", "wrong_result",
 ]  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def response(status: str, code: str = "", *, retryable: bool = False, retry_afte
         ("FAILED_EXECUTION", "exception", True, True),
         ("PARTIAL", "budget_exceeded", True, False),
         ("REJECTED_CONTEXT", "misfit", True, False),
-        ("FAILED_EXECUTION", "agent_crashed", True, False),
+        ("FAILED_EXECUTION", "agent_restarted", True, False),
         ("FAILED_EXECUTION", "node_lost", True, False),
         ("FAILED_EXECUTION", "broker_lost", True, False),
         ("FAILED_EXECUTION", "exception", False, False),
@@ -82,7 +82,7 @@ def test_no_attempt_is_beyond_the_bounds(
         assert 0.0 <= delay < left
         assert delay >= (after or 0.0)
         assert status not in {Status.COMPLETED, Status.CANCELLED, Status.ACCEPTED, Status.PROGRESS}
-        perhaps_done = {"agent_crash", "agent_crashed", "broker_lost", "lease_lost", "node_lost"}
+        perhaps_done = {"agent_crash", "agent_restarted", "broker_lost", "lease_lost", "node_lost"}
         assert status in on or code in on or status is Status.REJECTED_OVERLOAD or code not in perhaps_done
 
 

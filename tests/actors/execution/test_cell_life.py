@@ -77,7 +77,7 @@ def test_a_crash_ends_what_the_agent_had_begun_with_it():
         bus.run()
         bus.delegate("work.call", {"what": "it"}).result()
 
-        assert (other.result().status, other.result().error.code) == (Status.FAILED_EXECUTION, "agent_crashed")
+        assert (other.result().status, other.result().error.code) == (Status.FAILED_EXECUTION, "agent_restarted")
         assert other.result().error.retryable
         assert bus.delegate("work.say").result().ok
 

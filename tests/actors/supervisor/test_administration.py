@@ -10,7 +10,7 @@ import pytest
 
 from ether_actors.supervisor.capabilities import administration
 from ether_actors.supervisor.capabilities.pages import LIMIT
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.suggestion import THRESHOLD

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ether_broker.envelope.ids import foreign_id
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Flag, Kind

@@ -10,10 +10,10 @@ from ether_actors.supervisor.capabilities import event_service
 from ether_actors.supervisor.registry import subscription_index
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD
 from ether_broker.encoding.bounded import EVENT_CONTAINERS
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.envelope.subscription import Subscription
 from ether_broker.errors import InvalidEnvelope, TooMuch
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule

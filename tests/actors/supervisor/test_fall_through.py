@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ether_broker.envelope.manifest import Capability, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Interface, Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import DRAINS, Flag, Kind

@@ -16,7 +16,7 @@ from ether_actors.supervisor.delegations.fast_path import FastPath
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.supervisor import Supervisor
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ether_broker.envelope.manifest import MOST_CAPABILITIES
+from ether_broker.envelope.manifest.manifest import MOST_CAPABILITIES
 from ether_broker.envelope.payload import pack
 from ether_broker.name_hint import nearest
 from ether_broker.wire.frame import Flag, Kind

@@ -15,7 +15,7 @@ from ether_actors.supervisor.registry.quota import at_a_time
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.timing_wheel import SLOT
-from ether_broker.envelope.manifest import MOST_CAPABILITIES, Capability, Manifest
+from ether_broker.envelope.manifest.manifest import MOST_CAPABILITIES, Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal

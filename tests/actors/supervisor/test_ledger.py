@@ -7,7 +7,7 @@ import pytest
 from ether_actors.supervisor.registry.registration import Choice, Registration
 from ether_actors.supervisor.registry.registry import Registry
 from ether_actors.supervisor.state.ledger import Entry, Ledger, State
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Kind, pack_envelope, read_header

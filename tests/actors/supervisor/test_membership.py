@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import MalformedFrame
 from ether_broker.mailbox.mailbox_limits import Limits

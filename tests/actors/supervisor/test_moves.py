@@ -9,10 +9,10 @@ import pytest
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership import departures
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
+from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
-from ether_broker.envelope.subscription import Subscription
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ether_actors.supervisor.capabilities.pages import LIMIT
 from ether_actors.supervisor.membership.outcome_replay import LOOK_UPS_PER_STEP
 from ether_actors.supervisor.state.numbered import SPARE
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import JournalUnavailable

@@ -370,7 +370,7 @@ def test_what_is_run_again_after_a_restart_had_a_claim_that_ends_with_the_lease_
     world.settle()
     del a.works[parent.number], a.works[other.number]
 
-    # When the broker is restarted, and the agent's instance is no more
+    # When the broker is restarted, and the agent's incarnation is no more
     world.crash()
     back(world, d, b, a)
     world.pass_time(1.0)
@@ -746,7 +746,7 @@ def test_what_was_said_of_an_agent_before_it_left_counts_after_a_restart(has_ans
     assert list(other.works) == ([] if has_answered else [asked.number])
 
 
-def test_what_an_instance_had_begun_five_times_is_not_run_again_after_a_restart():
+def test_what_an_incarnation_had_begun_five_times_is_not_run_again_after_a_restart():
     world = World()
     d, a = pair(world)
     asked = d.ask("twice", to="a", timeout=600.0)

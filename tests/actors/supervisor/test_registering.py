@@ -12,7 +12,7 @@ from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership import registering
 from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_AT_A_TIME, MOST_MANIFESTS
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, RegisterRule

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ether_actors.supervisor.registry import holders, replicas_by_load
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.registry.registry import Registry
-from ether_broker.envelope.manifest import Capability, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Interface, Manifest
 from ether_broker.errors import DuplicateAgent, InvalidManifest
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import EVERYTHING, Access, DelegateRule, Grant

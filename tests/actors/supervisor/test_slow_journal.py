@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from ether_actors.supervisor.state import broker_state
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
+from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
-from ether_broker.envelope.subscription import Subscription
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.wire.frame import Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ether_actors.supervisor.state import broker_state
 from ether_actors.supervisor.supervisor import _STEP
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status

@@ -13,7 +13,7 @@ from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
 from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
-from ether_broker.wire.saved_state import BroughtState, join_state
+from ether_broker.wire.saved_state import BroughtState, SavedState, join_state
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
 
@@ -30,11 +30,11 @@ def answer(
 
 
 A, B = b"a" * 16, b"b" * 16
-"""Instances of an agent."""
+"""Incarnations of an agent."""
 
 
-def state(base: int, data: bytes, origin: bytes = A, instance: bytes = A) -> BroughtState:
-    return BroughtState(base, origin if base else b"", instance, 1, data)
+def state(base: int, data: bytes, origin: bytes = A, incarnation: bytes = A) -> BroughtState:
+    return BroughtState(base, origin if base else b"", incarnation, 1, data)
 
 
 def saved(bus: Bus, agent: str = "w") -> tuple[int, bytes] | None:
@@ -70,6 +70,18 @@ def test_it_is_saved_with_the_outcome_which_passes_without_it(world: tuple[Bus, 
     assert differences(bus.supervisor, bus.history) == []
 
 
+def test_peers_and_journals_of_earlier_versions_know_its_incarnation_as_instance(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    answer(worker, "w", begin(bus, desk, worker), state(0, b"one", incarnation=B))
+    bus.step()
+
+    (event,) = bus.events("agent_state")
+    assert event["instance"] == B
+    told = {"number": 1, "instance": B, "version": 1, "state": b"one"}
+    assert SavedState.of(told) == SavedState(1, B, 1, b"one")
+    assert SavedState(1, B, 1, b"one").told() == told
+
+
 def test_one_that_comes_again_changes_nothing(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
     numbers = [begin(bus, desk, worker) for _ in range(2)]
@@ -83,7 +95,7 @@ def test_one_that_comes_again_changes_nothing(world: tuple[Bus, Peer, Peer]) -> 
     assert saved(bus) == (2, b"two")
 
 
-@pytest.mark.parametrize("brought", [state(0, b"other", instance=B), state(1, b"other", B, B), state(2, b"other")])
+@pytest.mark.parametrize("brought", [state(0, b"other", incarnation=B), state(1, b"other", B, B), state(2, b"other")])
 def test_one_that_was_made_of_another_fails_its_delegation_and_the_node_is_told(
     world: tuple[Bus, Peer, Peer], brought: BroughtState
 ) -> None:
@@ -187,7 +199,7 @@ def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: t
     assert desk.outcomes()[number] is Status.TIMEOUT
 
 
-def test_nothing_is_saved_of_an_instance_that_was_told_to_begin_anew(
+def test_nothing_is_saved_of_an_incarnation_that_was_told_to_begin_anew(
     world: tuple[Bus, Peer, Peer], monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     bus, desk, worker = world
@@ -202,7 +214,7 @@ def test_nothing_is_saved_of_an_instance_that_was_told_to_begin_anew(
     bus.step()
     assert saved(bus) is None
 
-    answer(worker, "w", begin(bus, desk, worker), state(0, b"next", instance=B))
+    answer(worker, "w", begin(bus, desk, worker), state(0, b"next", incarnation=B))
     bus.step()
     assert saved(bus) == (1, b"next")
 
@@ -241,7 +253,7 @@ def test_one_that_is_too_large_or_for_which_there_is_no_room_fails_the_delegatio
         assert desk.outcomes()[number] is status
     monkeypatch.setattr(agent_states, "MOST_STATES", MOST_STATE)
     number = begin(bus, desk, worker)
-    answer(worker, "w", number, state(1, bytes(MOST_STATE), instance=B))
+    answer(worker, "w", number, state(1, bytes(MOST_STATE), incarnation=B))
     bus.step()
     (told,) = desk.took(Kind.RESPONSE)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.encoding.bounded import CONTROL, read_map
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits

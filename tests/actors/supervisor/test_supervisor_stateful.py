@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import DRAINS, Flag, Kind

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
-from ether_broker.envelope.manifest import ANY, Capability, Depth, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import ANY, Capability, Depth, Interface, Manifest
 from ether_broker.errors import InvalidManifest
 from tests.broker.strategies import manifests
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.model import Model
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.version import SCHEMA_VERSION, check_schema_version, is_semantic

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ether_broker.envelope.priority import HIGH, LOW, NORMAL, priority_of
-from ether_broker.mailbox.priority_queue import PriorityQueue, SharedQueue
+from ether_broker.mailbox.priority_queue import PriorityQueue, RebalancedQueue
 from ether_broker.wire.frame import Flag
 from tests.simulation.priorities import Turns
 
@@ -93,7 +93,7 @@ def test_the_flags_of_a_header_say_the_priority() -> None:
     assert found == [NORMAL, HIGH, LOW, NORMAL, LOW]
 
 
-class SharedQueues(Queues):
+class RebalancedQueues(Queues):
     """A queue whose odd numbers may wait in another too."""
 
     def __init__(self) -> None:
@@ -102,15 +102,15 @@ class SharedQueues(Queues):
         for item in self.old:
             self.queue.append(item, NORMAL)
             self.lists[NORMAL].append(item)
-        self.shared: SharedQueue[int] = SharedQueue(self.queue, lambda item: item % 2 == 1)
-        self.queue = self.shared
+        self.rebalanced: RebalancedQueue[int] = RebalancedQueue(self.queue, lambda item: item % 2 == 1)
+        self.queue = self.rebalanced
         self.withheld: set[int] = {*self.old}
 
     @rule(data=st.data())
     def withhold(self, data: st.DataObject) -> None:
         if items := list(self.queue):
             self.withheld.add(item := data.draw(st.sampled_from(items)))
-            self.shared.withhold(item)
+            self.rebalanced.withhold(item)
 
     @rule()
     def clear(self) -> None:
@@ -121,11 +121,11 @@ class SharedQueues(Queues):
     @invariant()
     def it_knows_which_may_wait_in_another(self) -> None:
         expected = [item for item in self.queue if item % 2 and item not in self.withheld]
-        assert list(self.shared.shared) == expected
+        assert list(self.rebalanced.movable) == expected
 
 
-TestSharedQueues = SharedQueues.TestCase
-TestSharedQueues.settings = settings(max_examples=100, stateful_step_count=60)
+TestRebalancedQueues = RebalancedQueues.TestCase
+TestRebalancedQueues.settings = settings(max_examples=100, stateful_step_count=60)
 
 
 @given(st.integers(min_value=0))

@@ -176,7 +176,7 @@ def test_what_outlasts_the_drain_of_a_changed_agent_has_failed_and_the_next_one_
         it.go()
         assert it.bus.delegate(capability, {"folder": str(it.folder)}, to="it", timeout=20).result().ok
 
-    assert (response.status, response.error and response.error.code) == (Status.FAILED_EXECUTION, "agent_crashed")
+    assert (response.status, response.error and response.error.code) == (Status.FAILED_EXECUTION, "agent_restarted")
     assert report.restarted == {"n1/it": "intensity"}
     assert report.overran == ("n1/it",)
 

@@ -79,7 +79,7 @@ class Link:
 
 
 def fetched(
-    answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None, *, patience: float = 1.0
+    answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None, *, idle_timeout: float = 1.0
 ) -> tuple[bytes, Link]:
     """The bytes that come when a broker answers like this, which is called for all that was asked in one go."""
     link = link or Link()
@@ -89,7 +89,7 @@ def fetched(
     resources: Any = link
     fetcher = ArtifactFetcher(resources, resources, state)
     came = bytearray()
-    fetcher.fetch(ARTIFACT, came.extend, patience)
+    fetcher.fetch(ARTIFACT, came.extend, idle_timeout)
     return bytes(came), link
 
 
@@ -168,7 +168,7 @@ def test_that_the_broker_does_not_know_the_session_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("delay", [0.9, 1.1])
-def test_the_patience_begins_again_with_each_byte_that_comes(delay: float) -> None:
+def test_the_idle_timeout_begins_again_with_each_byte_that_comes(delay: float) -> None:
     def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
         for request_id, length in zip(asked, (MOST_CHUNK, 3), strict=True):
             bring(fetcher, request_id, bytes(length))
@@ -236,7 +236,7 @@ def test_a_transfer_leaves_its_place_to_one_of_another_node_and_goes_on_later(*,
             for request_id, length in zip(asked, (3,) if has_chunk else (MOST_CHUNK, 3), strict=True):
                 bring(fetcher, request_id, bytes(length))
 
-    came, _ = fetched(answer, link, patience=30.0)
+    came, _ = fetched(answer, link, idle_timeout=30.0)
 
     assert came == bytes(MOST_CHUNK + 3)
     left_at = 2.0 + artifact_fetcher._UNDER_WAY if has_chunk else 8.0
@@ -261,7 +261,7 @@ def test_what_is_under_way_is_taken_before_a_place_is_left() -> None:
 
         link.waits = waits
 
-    assert fetched(answer, link, patience=30.0)[0] == bytes(MOST_CHUNK) + b"end"
+    assert fetched(answer, link, idle_timeout=30.0)[0] == bytes(MOST_CHUNK) + b"end"
     assert len(rounds) == 1
     assert link.taken_back == []
 
@@ -269,7 +269,7 @@ def test_what_is_under_way_is_taken_before_a_place_is_left() -> None:
 def test_a_node_that_is_silent_is_so_too_over_several_places() -> None:
     link = Link()
     with pytest.raises(ArtifactUnavailable, match="came for 20 s"):
-        fetched(lambda fetcher, _asked: beside_another(fetcher, link), link, patience=20.0)
+        fetched(lambda fetcher, _asked: beside_another(fetcher, link), link, idle_timeout=20.0)
     assert link.now == 20.0 + 2 * LOOK
 
 
@@ -298,6 +298,6 @@ def test_a_transfer_ends_with_the_delegation_whose_handler_asks() -> None:
     context = Context()
     context.run(RUNNING.set, task)
     with pytest.raises(ArtifactUnavailable, match=r"The delegation for which /report was fetched has ended\."):
-        context.run(fetched, answer, link, patience=30.0)
+        context.run(fetched, answer, link, idle_timeout=30.0)
     assert link.now == LOOK
     assert len(link.taken_back) == 2

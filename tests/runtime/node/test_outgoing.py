@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ether.node.outgoing import OutgoingDelegations
+from ether.node.delegations.outgoing import OutgoingDelegations
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.due_calls import DueCalls
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack

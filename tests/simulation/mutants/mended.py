@@ -10,8 +10,8 @@ import ether_actors.supervisor.recovery
 import ether_actors.supervisor.supervisor
 import ether_broker.transport.sessions.turns
 from ether.node.agents.agent_host import AgentHost
+from ether.node.delegations.retried_delegation import RetriedDelegation
 from ether.node.node_session import NodeSession as SessionState
-from ether.node.retried_delegation import RetriedDelegation
 from ether.testing import MemoryLink
 from ether_actors.execution.cell import Cell
 from ether_actors.supervisor.delegation_policy import DelegationPolicy

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 import ether.node.agents.agent_schedules
-import ether.node.retried_delegation
+import ether.node.delegations.retried_delegation
 import ether_actors.agent.inbox
+import ether_actors.supervisor.delegations.rebalancing
 import ether_actors.supervisor.delegations.recipient_policy
-import ether_actors.supervisor.delegations.sharing
 import ether_actors.supervisor.journal.history
 import ether_actors.supervisor.recovery
 import ether_broker.mailbox.priority_queue
@@ -19,10 +19,10 @@ from ether.node.agents.agent_host import AgentHost
 from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.agents.agent_schedules import AgentSchedules, _Timer
 from ether.node.agents.scale_policy import ScalePolicy
+from ether.node.delegations.retried_delegation import RetriedDelegation
 from ether.node.node import Node
 from ether.node.node_services import NodeServices
 from ether.node.responder import Responder
-from ether.node.retried_delegation import RetriedDelegation
 from ether_actors.agent.declarations.schedule import _Every
 from ether_actors.agent.delayed import Delayed
 from ether_actors.agent.inbox import Inbox
@@ -33,7 +33,7 @@ from ether_actors.supervisor.capabilities.state_service import StateService
 from ether_actors.supervisor.delegation_policy import DelegationPolicy
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
-from ether_actors.supervisor.delegations.sharing import Sharing
+from ether_actors.supervisor.delegations.rebalancing import Rebalancing
 from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.registration import Condition
@@ -43,7 +43,7 @@ from ether_actors.supervisor.state.ended import Ended
 from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.timing_wheel import SLOT, TimingWheel
 from ether_actors.task.task import Task
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.priority import HIGH, LOW, NORMAL
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox import Mailbox, Offer
@@ -208,7 +208,7 @@ def _no_comparison(take: Any) -> Any:
         known = self._state.agent_states.get(name)
         if known is not None:
             brought, answer = split_state(envelope)
-            envelope = join_state(answer, brought._replace(base=known.number, origin=known.instance))
+            envelope = join_state(answer, brought._replace(base=known.number, origin=known.incarnation))
         return take(self, session, envelope)
 
     return mutated
@@ -455,7 +455,7 @@ def _half_the_time(call_after: Any) -> Any:
 def _keep_to_itself(_give_next: Any) -> Any:
     """What waits for an instance goes to no other that is free."""
 
-    def mutated(_self: Sharing, instances: Any) -> None:
+    def mutated(_self: Rebalancing, instances: Any) -> None:
         instances.waiting.clear()
 
     return mutated
@@ -709,7 +709,11 @@ PLANTED: Final = (
     _mutant("retries before retry_after", "retries", (Retry, "delay", _without_the_agents_word), 8, "retries"),
     _mutant("delays past the deadline", "retries", (Retry, "delay", _past_the_deadline), 0, "retries"),
     _mutant(
-        "attempts with all the time", "retries", (ether.node.retried_delegation, "_least", _all_the_time), 0, "retries"
+        "attempts with all the time",
+        "retries",
+        (ether.node.delegations.retried_delegation, "_least", _all_the_time),
+        0,
+        "retries",
     ),
     _mutant("attempts with ids of their own", "retries", (RetriedDelegation, "_copy", _of_its_own), 8, "retries"),
     _mutant("attempts to anybody", "retries", (RetriedDelegation, "_copy", _to_anybody), 0, "retries"),
@@ -735,7 +739,7 @@ PLANTED: Final = (
         proof="tests.actors.supervisor.test_event_service:"
         "test_an_event_waits_for_an_agent_that_is_down_no_longer_than_that_is_remembered",
     ),  # one world in some thousands shows it
-    _mutant("instances keep what waits", "sharing", (Sharing, "_give_next", _keep_to_itself), 3, "scale"),
+    _mutant("instances keep what waits", "sharing", (Rebalancing, "_give_next", _keep_to_itself), 3, "scale"),
     _mutant(
         "the highest mailbox only",
         "priorities",
@@ -786,7 +790,7 @@ PLANTED: Final = (
     _mutant(
         "what waits is told late",
         "scale",
-        (ether_actors.supervisor.delegations.sharing, "TELL", lambda tell: 4 * tell),
+        (ether_actors.supervisor.delegations.rebalancing, "TELL", lambda tell: 4 * tell),
         2,
         "scale",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.transport.channel import Channel, receive

@@ -15,7 +15,7 @@ from ether_actors.agent.declarations.schedule import schedule_of
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.artifact import Artifact
-from ether_broker.envelope.manifest import Capability
+from ether_broker.envelope.manifest.manifest import Capability
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.response import Response

@@ -12,9 +12,9 @@ from ether_actors.agent.declarations.capability import hints_of, is_declared, ta
 from ether_actors.agent.declarations.declared_methods import EVENT_MARK, check_is_new
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.names import GRAMMAR, SUBSCRIPTION_PATTERN
 from ether_broker.envelope.payload import unpack
-from ether_broker.envelope.subscription import Subscription
 from ether_broker.errors import InvalidEnvelope, InvalidManifest
 
 __all__ = ["Event", "EventHandler", "event_handlers_of", "on_event"]

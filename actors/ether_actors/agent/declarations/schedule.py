@@ -83,7 +83,7 @@ def every(seconds: float, *, at_start: bool = False, timeout: float | None = Non
     """Have the agent delegate a capability of its own to itself, at an interval; stands above `@capability`.
 
     One is open at a time: while it runs, those that fall due are left out, as are those that fell due while the process stood
-    still. It begins anew with each start of the agent, up to 0.3 s late, and each instance of an agent has its own.
+    still. It begins anew with each start of the agent, up to 0.3 s late, and each of several agents of a class has its own.
 
     Args:
         seconds: the interval, at least 0.1.

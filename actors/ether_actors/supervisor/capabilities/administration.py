@@ -19,7 +19,7 @@ from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.encoding.bounded import MANIFEST, QUESTION, read, read_map
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.manifest import SCHEMAS, Capability, Manifest
+from ether_broker.envelope.manifest.manifest import SCHEMAS, Capability, Manifest
 from ether_broker.envelope.names import BUS_PREFIX, SUPERVISOR
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo

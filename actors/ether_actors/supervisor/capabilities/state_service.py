@@ -32,7 +32,7 @@ _OUTCOMES: Final = frozenset(
 _REFUSED: Final = {
     "state_full": "The work was done and the state of {} was not saved, and is undone: the bus has no room for it. Forget the "
     "states of agents that are gone (bus.states, bus.forget_state), or save less.",
-    "state_stale": "The work was done by an instance of {} that had not begun with its newest state; its change is undone.",
+    "state_stale": "The work was done by an incarnation of {} that had not begun with its newest state; its change is undone.",
 }
 
 
@@ -66,15 +66,15 @@ class StateService:
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
         if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
-            return header, answer  # another instance's
+            return header, answer  # another incarnation's
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
             return header, answer  # another node may have read its state
         known, code = state.agent_states.get(name), ""
-        kept = KeptState(said.base + 1, said.instance, said.version, said.data, session.principal)
+        kept = KeptState(said.base + 1, said.incarnation, said.version, said.data, session.principal)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
-        is_newest = said.instance != agent.refused_instance
-        is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.instance))
+        is_newest = said.incarnation != agent.refused_incarnation
+        is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.incarnation))
         if not is_open and (not is_newest or self._came_before(header)):
             return header, answer  # of an older one, or what it brought was refused
         if not is_newest:
@@ -82,11 +82,11 @@ class StateService:
         elif len(said.data) > MOST_STATE or not state.agent_states.has_room(name, kept):
             code = "state_full"
         if code:
-            agent.refused_instance = said.instance
-            return self._refused(session, header, code, known, said.instance)
+            agent.refused_incarnation = said.incarnation
+            return self._refused(session, header, code, known, said.incarnation)
         state.agent_states.put(name, kept)
         state.event(
-            "agent_state", agent=name, number=kept.number, instance=kept.instance, version=kept.version, state=kept.data,
+            "agent_state", agent=name, number=kept.number, instance=kept.incarnation, version=kept.version, state=kept.data,
             owner=kept.owner,
         )  # fmt: skip
         return header, answer
@@ -97,12 +97,12 @@ class StateService:
         return ending is not None and ending.by == header.source
 
     def _refused(
-        self, session: Session, header: Header, code: str, known: KeptState | None, instance: bytes
+        self, session: Session, header: Header, code: str, known: KeptState | None, incarnation: bytes
     ) -> tuple[Header, bytes]:  # fmt: skip
         """What an answer becomes whose state is not saved; the node is told what is saved of its agent."""
         name = name_of(header.source)
-        saved = None if known is None else SavedState(known.number, known.instance, known.version, known.data).told()
-        body = pack({"saved": saved, "refused": instance})
+        saved = None if known is None else SavedState(known.number, known.incarnation, known.version, known.data).told()
+        body = pack({"saved": saved, "refused": incarnation})
         told = pack_envelope(Kind.STATE, source=SUPERVISOR.encode(), target=header.source, body=body)
         self._state.session_table.send_aside(session, told)
         response = Response(
@@ -126,7 +126,7 @@ class StateService:
             )
         known = self._state.agent_states.get(name)
         return Payload.of(
-            None if known is None else SavedState(known.number, known.instance, known.version, known.data).told()
+            None if known is None else SavedState(known.number, known.incarnation, known.version, known.data).told()
         )
 
     def forget(self, _entry: Entry, params: dict[str, Any]) -> Payload:

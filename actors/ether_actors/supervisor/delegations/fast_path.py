@@ -23,7 +23,7 @@ from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.ids import NO_ID
-from ether_broker.envelope.manifest import ANY, Interface
+from ether_broker.envelope.manifest.manifest import ANY, Interface
 from ether_broker.envelope.payload import MAX_PAYLOAD
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
 from ether_broker.mailbox.mailbox import Offer

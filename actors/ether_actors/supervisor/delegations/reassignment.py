@@ -201,7 +201,7 @@ class Reassignment:
         if agent.listener is not None:
             agent.listener(agent)
 
-    def share(self, entry: Entry, choice: Choice) -> None:
+    def rebalance(self, entry: Entry, choice: Choice) -> None:
         """Give what waits for one agent to another that begins it at once."""
         entry.agent.mailbox.forget(entry)
         self._give(entry, choice)

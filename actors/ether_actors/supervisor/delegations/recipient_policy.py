@@ -17,7 +17,7 @@ from ether_actors.supervisor.registry.registration import Choice, Condition, Reg
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.dead_letters import Reason
-from ether_broker.envelope.manifest import ANY, Interface
+from ether_broker.envelope.manifest.manifest import ANY, Interface
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AccessDenied
 from ether_broker.security.access_list import EVERYTHING, Grant

@@ -208,7 +208,7 @@ class Reconnection:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
 
         What it holds goes on there. The rest waits again, in the order in which it came. It never reached the node, unless it
-        was RUNNING: then an instance of the agent that is no more had begun it.
+        was RUNNING: then an incarnation of the agent that is no more had begun it.
 
         Args:
             agent: registered again, or let go; its credit reset.

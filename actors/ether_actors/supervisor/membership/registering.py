@@ -12,7 +12,7 @@ from ether_actors.supervisor.registry.quota import MOST_AT_A_TIME, check_agents,
 from ether_actors.supervisor.registry.registration import Registration, places_of
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.encoding.bounded import MANIFEST, read_map
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.names import SUPERVISOR, is_name
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import (

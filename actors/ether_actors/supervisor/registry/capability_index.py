@@ -17,7 +17,7 @@ from typing import Final, cast
 from ether_actors.supervisor.registry.holders import MOST_PASSED, Found, Holders
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
-from ether_broker.envelope.manifest import ANY, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import ANY, Interface, Manifest
 from ether_broker.security.access_list import EVERYTHING, Grant
 from ether_broker.sorted_keys import SortedKeys
 

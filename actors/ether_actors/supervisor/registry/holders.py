@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
-from ether_broker.envelope.manifest import Capability
+from ether_broker.envelope.manifest.manifest import Capability
 from ether_broker.sorted_keys import SortedKeys
 
 __all__ = ["FEW", "MOST_PASSED", "Found", "Holders"]

@@ -11,7 +11,7 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from ether_broker.envelope.manifest import Capability, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Interface, Manifest
 from ether_broker.mailbox.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Group(Protocol):
     """The one pattern of delegation that they take; None for those that take both."""
 
     @property
-    def sharing_key(self) -> Hashable:
+    def rebalancing_key(self) -> Hashable:
         """What agents have in common that may have each other's work, whichever version of a class each is."""
 
     def update(self, member: Registration, /) -> None:
@@ -87,8 +87,8 @@ class Registration:
     """What it makes of the capabilities that it was asked for by name; of the manifest that it has now."""
     replicas: Group | None = None
     """Among which it is chosen."""
-    refused_instance: bytes = b""
-    """The instance of it whose state was refused last: nothing else of that is saved."""
+    refused_incarnation: bytes = b""
+    """The incarnation of it whose state was refused last: nothing else of that is saved."""
     listener: Callable[[Registration], None] | None = None
     """Told when it has more or less to do, or another condition, and when it leaves its replicas: of an instance of an agent
     that scales."""

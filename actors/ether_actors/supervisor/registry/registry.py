@@ -11,7 +11,7 @@ from ether_actors.supervisor.registry.capability_index import RESOLVED_SHIFT, Ca
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration, places_of, turns
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
 from ether_actors.supervisor.registry.subscription_index import SubscriptionIndex
-from ether_broker.envelope.manifest import ANY, Capability, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import ANY, Capability, Interface, Manifest
 from ether_broker.envelope.names import EVENT_PREFIX
 from ether_broker.errors import DuplicateAgent
 from ether_broker.mailbox.mailbox import Mailbox

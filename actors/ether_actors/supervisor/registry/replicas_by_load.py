@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from ether_actors.supervisor.registry.registration import Condition, Registration, turns
-from ether_broker.envelope.manifest import Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Interface, Manifest
 from ether_broker.transport.sessions.cost import FEW_GROUPS, GROUPS_SHIFT
 from ether_broker.transport.sessions.session import Session
 
@@ -55,7 +55,7 @@ class Replicas:
         "_by_load",
         "_loads",
         "_members",
-        "_sharing_key",
+        "_rebalancing_key",
         "_told",
         "_watchers",
         "inactive",
@@ -85,7 +85,7 @@ class Replicas:
         """The one that takes work, if there is just one."""
         self._told: _Best | None = None
         """What they were told last."""
-        self._sharing_key: Hashable = None
+        self._rebalancing_key: Hashable = None
         """None before it is asked for."""
 
     def __len__(self) -> int:
@@ -122,12 +122,12 @@ class Replicas:
         return self.resolved[name]
 
     @property
-    def sharing_key(self) -> Hashable:
+    def rebalancing_key(self) -> Hashable:
         """What all have in common that may have their work: what they declare, and what the access list tells of them."""
-        if self._sharing_key is None:
+        if self._rebalancing_key is None:
             declared = frozenset((capability.name, capability.idempotent) for capability in self.manifest.capabilities)
-            self._sharing_key = declared, frozenset(self.manifest.exclusions), self.kind, self.marks
-        return self._sharing_key
+            self._rebalancing_key = declared, frozenset(self.manifest.exclusions), self.kind, self.marks
+        return self._rebalancing_key
 
     # -- what changes --------------------------------------------------------------------------------------------
 

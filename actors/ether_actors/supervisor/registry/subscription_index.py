@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from ether_actors.supervisor.registry.registration import Registration
-from ether_broker.envelope.manifest import Manifest
-from ether_broker.envelope.subscription import subscriptions_to
+from ether_broker.envelope.manifest.manifest import Manifest
+from ether_broker.envelope.manifest.subscription import subscriptions_to
 from ether_broker.errors import TooMuch
 from ether_broker.transport.sessions.session import Session
 

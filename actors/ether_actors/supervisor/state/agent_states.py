@@ -23,7 +23,7 @@ class KeptState:
 
     number: int
     """Rises with each that the agent saves."""
-    instance: bytes
+    incarnation: bytes
     """Of the agent, that saved it."""
     version: int
     """Of the agent's class that saved it."""
@@ -85,7 +85,7 @@ class AgentStates:
     def pack(self) -> list[list[object]]:
         """All of them, for a checkpoint."""
         return [
-            [name, state.number, state.instance, state.version, state.data, state.owner]
+            [name, state.number, state.incarnation, state.version, state.data, state.owner]
             for name, state in self._states.items()
         ]
 

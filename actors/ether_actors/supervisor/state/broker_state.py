@@ -14,7 +14,7 @@ from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.names import BUS_PREFIX, SUPERVISOR
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import ErrorInfo, Response

@@ -145,7 +145,7 @@ class Entry:
         return self.state is _ENDED
 
     @property
-    def is_shared(self) -> bool:
+    def is_movable(self) -> bool:
         """Whether any instance of an agent that scales may have it: its delegator named none, and none has handed it back."""
         return not self.returns and bool(self.envelope[_FLAGS] & _ROUTED)
 

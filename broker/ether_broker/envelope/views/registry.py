@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import Field, PlainSerializer
 
 from ether_broker.encoding.frozen import FrozenDict
-from ether_broker.envelope.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Depth, Interface, Manifest
 from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap
 from ether_broker.envelope.views.view import View, plain_values
 from ether_broker.errors import InvalidManifest, UsageError

@@ -18,7 +18,7 @@ __all__ = [
     "DELIVERED_SHIFT", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
-    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT", "SHARED",
+    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REBALANCED", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT",
     "TAP_BATCH", "TOLD_SHIFT", "WAITED", "possible", "reading",
 ]  # fmt: skip
 
@@ -76,7 +76,7 @@ DELIVERED_SHIFT: Final = 13
 """Bytes of all of that together."""
 HINT_SHIFT: Final = 4
 """Letters of the names that an unknown one is compared with, each name for 8 more."""
-SHARED: Final = 1
+REBALANCED: Final = 1
 """A look for who may have a delegation that waits for an instance of an agent that scales, charged to the node of that one."""
 MOVED: Final = 4
 """A delegation that another agent gets, charged to the node of the one that had it."""

@@ -24,7 +24,7 @@ from ether.text_io.terminal import say
 from ether_actors.delegator.retry import Retry
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, Budget
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.manifest import ANY
+from ether_broker.envelope.manifest.manifest import ANY
 from ether_broker.envelope.priority import WORDS, Priority
 from ether_broker.envelope.response import Response
 from ether_broker.errors import BrokerUnavailable, EtherError, NameTaken, UsageError

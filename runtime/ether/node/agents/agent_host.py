@@ -296,7 +296,7 @@ class AgentHost:
                     work.header = work.header._replace(deadline=work.header.deadline + ahead)
 
     def reset_state(self, agent: bytes, saved: SavedState | None, refused: bytes) -> None:
-        """Have an agent go on with what is saved of it, if the refused state was of the instance that it is."""
+        """Have an agent go on with what is saved of it, if the refused state was of the incarnation that it is."""
         cell = self._cells.get(agent)
         if cell is not None and cell.keeper is not None:
             cell.keeper.reset(saved, refused)

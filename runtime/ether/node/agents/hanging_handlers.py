@@ -39,7 +39,7 @@ class HangingHandlers:
         loop = self._resources.loop
         is_lost = loop.stands_still and not set(hanging).isdisjoint(cell.in_loop())
         fresh = [work for work in hanging if not work.is_orphaned]
-        if fresh:  # one crash, however many of an instance's handlers hang
+        if fresh:  # one crash, however many of an incarnation's handlers hang
             took = now - fresh[0].cancelled_at
             msg = f"{cell.name} hangs: its handler went on {took:.0f} s after its delegation ended."
             self._crashed(cell, errors.AgentCrash(msg))

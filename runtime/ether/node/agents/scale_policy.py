@@ -1,4 +1,4 @@
-"""The decision how many instances an agent has, by how much waits for them."""
+"""The decision how many instances an agent has, by how much waits and runs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class ScalePolicy:
         """Note that nobody knows how much waited since the last decision: the cooldown begins anew."""
         self._enough_since = inf
 
-    def decide(self, queue: int, instances: int, now: float) -> int:
+    def decide(self, outstanding: int, instances: int, now: float) -> int:
         """How many instances more there should be, or fewer if it is below 0.
 
         Args:
-            queue: delegations that wait or run.
+            outstanding: delegations that wait or run.
             instances: that take work.
             now: seconds, never less than in the last call.
         """
         scale = self._scale
-        wanted = min(scale.max, max(scale.min, -(-queue // scale.per)))
+        wanted = min(scale.max, max(scale.min, -(-outstanding // scale.per)))
         if wanted >= instances:
             self._enough_since = inf
             return wanted - instances

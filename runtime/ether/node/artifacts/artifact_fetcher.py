@@ -73,12 +73,12 @@ class ArtifactFetcher:
         """As `Fetcher.pause`."""
         self._resources.wait(Latch(), seconds)
 
-    def fetch(self, artifact: Artifact, write: Callable[[bytes], object], patience: float) -> None:
+    def fetch(self, artifact: Artifact, write: Callable[[bytes], object], idle_timeout: float) -> None:
         """As `Fetcher.fetch`.
 
         Raises:
             ArtifactMismatch: its node has another file by now.
-            ArtifactUnavailable: its node does not give its bytes, or nothing came for `patience` seconds.
+            ArtifactUnavailable: its node does not give its bytes, or nothing came for `idle_timeout` seconds.
             FetchEnded: the delegation whose handler asks was cancelled.
             NodeAbsent: its node is not on the bus, or the broker is silent, before anything came.
             Closed: the runtime was closed meanwhile.
@@ -97,15 +97,15 @@ class ArtifactFetcher:
         transfer = ArtifactTransfer(artifact.path, artifact.size or 0)
         had_one = False
         while not transfer.is_done:
-            place = self._places.take(artifact.source.node, patience, check, had_one=had_one)
+            place = self._places.take(artifact.source.node, idle_timeout, check, had_one=had_one)
             if place is None:
                 raise ArtifactUnavailable(
                     f"Other artifacts are fetched, {MOST_OF_NODE} at a time of one node and {_TRANSFERS} in all, and no byte "
-                    f"of them came for {patience:g} s, so that {artifact.path} is not fetched."
+                    f"of them came for {idle_timeout:g} s, so that {artifact.path} is not fetched."
                 )
             had_one = True
             try:
-                self._fetch(transfer, place, artifact, write, patience, check)
+                self._fetch(transfer, place, artifact, write, idle_timeout, check)
             finally:
                 for request_id in self._forget(transfer):
                     if not self._is_closed:
@@ -114,7 +114,7 @@ class ArtifactFetcher:
 
     def _fetch(  # noqa: PLR0917  made for one call
         self, transfer: ArtifactTransfer, place: Place, artifact: Artifact, write: Callable[[bytes], object],
-        patience: float, check: Callable[[], None],
+        idle_timeout: float, check: Callable[[], None],
     ) -> None:  # fmt: skip
         """Take chunks to the last, or until the place is to be left: then those that are under way, if any came at all."""
         answers: _Answers = SimpleQueue()
@@ -133,12 +133,13 @@ class ArtifactFetcher:
                 transfer.silent = silent
                 return
             check()
-            if silent >= patience:
+            if silent >= idle_timeout:
                 raise ArtifactUnavailable(
-                    f"No byte of {artifact.path} came for {patience:g} s; {transfer.written:,} of {artifact.size:,} had come."
+                    f"No byte of {artifact.path} came for {idle_timeout:g} s; "
+                    f"{transfer.written:,} of {artifact.size:,} had come."
                 )
             try:
-                envelope = self._resources.take(answers, min(LOOK, patience - silent))
+                envelope = self._resources.take(answers, min(LOOK, idle_timeout - silent))
             except Empty:
                 continue
             if self._take(transfer, envelope, artifact, write):

@@ -59,13 +59,13 @@ class TransferPlaces:
         self._moved = 0.0
 
     def take(
-        self, node: str, patience: float, check: Callable[[], None] = lambda: None, *, had_one: bool = False
+        self, node: str, idle_timeout: float, check: Callable[[], None] = lambda: None, *, had_one: bool = False
     ) -> Place | None:  # fmt: skip
-        """Take a place for a transfer from a node; None if there was none, and no transfer moved, for `patience` seconds.
+        """Take a place for a transfer from a node; None if there was none, and no transfer moved, for `idle_timeout` seconds.
 
         Args:
             node: whose artifact it is.
-            patience: in seconds.
+            idle_timeout: in seconds.
             check: called again and again meanwhile; what it raises ends the wait.
             had_one: whether the transfer had a place before, and left it to another.
         """
@@ -75,7 +75,7 @@ class TransferPlaces:
             self._waiting.append(place)
             self._let_in()
         try:
-            while (left := max(began, self._moved) + patience - self._resources.monotonic()) > 0:
+            while (left := max(began, self._moved) + idle_timeout - self._resources.monotonic()) > 0:
                 check()
                 try:
                     self._resources.take(place.gate, min(left, LOOK))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ether_broker.envelope.delegation import Delegation
-from ether_broker.envelope.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.views.lossless import same
 from ether_broker.envelope.views.view import View, plain

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ether_broker.envelope.manifest import Capability, Depth, Interface, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Depth, Interface, Manifest
 from ether_broker.envelope.views.registry import AgentInfo, CapabilityManifest, RegistryEntry
 from ether_broker.envelope.views.view import View
 from ether_broker.errors import InvalidManifest

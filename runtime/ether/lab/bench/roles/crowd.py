@@ -10,7 +10,7 @@ from typing import Final
 
 from ether.lab.harness.role import Info, Role
 from ether_actors.supervisor.supervisor import Supervisor
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InternalError
 from ether_broker.transport.address import INCARNATION, Address

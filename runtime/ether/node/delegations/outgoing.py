@@ -14,7 +14,7 @@ from typing import Any, Final
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.retried_delegation import RetriedDelegation
+from ether.node.delegations.retried_delegation import RetriedDelegation
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.retry import Retry
 from ether_actors.execution.resources import Resources

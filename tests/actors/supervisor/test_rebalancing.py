@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from ether_actors.supervisor.delegations.sharing import SHARED_PER_STEP, TELL
+from ether_actors.supervisor.delegations.rebalancing import REBALANCED_PER_STEP, TELL
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.job_schedule import OWN
-from ether_broker.envelope.manifest import Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.transport.sessions.cost import SHARED
+from ether_broker.transport.sessions.cost import REBALANCED
 from ether_broker.wire.frame import DRAINS, Flag, Kind
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.stored_journal import Disk, StoredJournal
@@ -145,12 +145,12 @@ def test_what_nobody_had_room_for_when_an_instance_went_is_given_on_when_one_is_
     bus, desk, host = started("a", "a-2", limits=Limits(mailbox_count=2))
     numbers = ask(desk, 6)
     [begun] = [number for number, agent in given(host) if agent == "a"]
-    sharing, agent = bus.supervisor.sharing, bus.agent("a")
+    rebalancing, agent = bus.supervisor.rebalancing, bus.agent("a")
     bus.state.registry.condition(agent, Condition.DRAINING)
-    leaving = sharing._reassignment.drained(agent)
+    leaving = rebalancing._reassignment.drained(agent)
     assert [next(leaving), next(leaving)] == [1, 1], "all that waits was looked at, and is not back in the mailbox yet"
-    assert agent.mailbox.next_shared is None, "it is not given to anybody meanwhile"
-    sharing._instances[agent].waiting.clear()
+    assert agent.mailbox.next_movable is None, "it is not given to anybody meanwhile"
+    rebalancing._instances[agent].waiting.clear()
     assert next(leaving, None) is None
 
     for _ in numbers[1:]:
@@ -179,7 +179,7 @@ def test_what_waits_for_instances_of_a_node_that_is_lost_goes_to_those_of_anothe
     assert given(second) == [(fresh, "a-2")]
 
 
-def test_what_waits_is_shared_while_a_node_is_away_and_none_is_given_twice() -> None:
+def test_what_waits_is_rebalanced_while_a_node_is_away_and_none_is_given_twice() -> None:
     bus, desk, host = started("a")
     begun = desk.delegate("d", timeout=100.0)
     waiting = desk.delegate("d", timeout=100.0)
@@ -225,7 +225,7 @@ def test_a_node_is_told_of_all_its_instances_at_one_moment() -> None:
     assert told(host) == [{"a": 3}]
 
 
-def test_a_node_is_told_how_much_waits_while_what_is_shared_waits_for_the_journal() -> None:
+def test_a_node_is_told_how_much_waits_while_what_is_rebalanced_waits_for_the_journal() -> None:
     """Its instances come and go by that, and a journal may be slow for longer than their cooldown."""
     bus, many = Bus(), 4 * OWN
     bus.restart(journal := StoredJournal(Disk(), synced=False))
@@ -235,7 +235,7 @@ def test_a_node_is_told_how_much_waits_while_what_is_shared_waits_for_the_journa
     journal.sync()
     scale(host, "a-2", places=many)
     bus.pass_time(2 * TELL)
-    job = bus.supervisor.sharing.job
+    job = bus.supervisor.rebalancing.job
     assert job in bus.state.schedule.paused, "it has given so many that the journal has to write them first"
     assert sum(told(host)[-1].values()) == many
 
@@ -272,17 +272,17 @@ def test_a_node_is_told_that_nothing_waits_for_an_instance_that_has_just_registe
     assert told(host) == [{"a": 0}]
 
 
-def test_sharing_is_done_a_share_in_a_step() -> None:
+def test_rebalancing_is_done_a_share_in_a_step() -> None:
     bus, desk, host = started("a")
     ask(desk, 60)
     scale(host, *(f"a-{number}" for number in range(2, 52)), places=1)
 
-    shared = [len(bus.events("reassigned"))]
+    moved = [len(bus.events("reassigned"))]
     while bus.supervisor.next_wake() <= bus.now:
         bus.step()
-        shared.append(len(bus.events("reassigned")))
+        moved.append(len(bus.events("reassigned")))
 
-    assert shared == [SHARED_PER_STEP, 2 * SHARED_PER_STEP, 3 * SHARED_PER_STEP, 50]
+    assert moved == [REBALANCED_PER_STEP, 2 * REBALANCED_PER_STEP, 3 * REBALANCED_PER_STEP, 50]
     assert bus.agent("a").mailbox.waiting_count == 9
 
 
@@ -333,7 +333,7 @@ def test_what_names_an_instance_waits_for_that_instance_whatever_its_flags_say(f
     assert given(host) == [(named, "a")]
 
 
-def test_what_names_another_agent_and_fell_through_is_shared() -> None:
+def test_what_names_another_agent_and_fell_through_is_rebalanced() -> None:
     _, desk, host = started("a")
     ask(desk, 1)
     [fallen] = ask(desk, 1, to="nobody", flags=Flag.FALLTHROUGH)
@@ -513,7 +513,7 @@ def test_an_agent_of_which_many_kinds_wait_does_not_hold_up_another_node() -> No
         ask(desk, 2, capability=kind)
     numbers = ask(desk, 2)
     given(host)
-    job = bus.supervisor.sharing.job
+    job = bus.supervisor.rebalancing.job
     run, job.run = job.run, lambda: inf
     for number, kind in enumerate(kinds):
         manifest = Manifest(agent="c", capabilities=(Capability(name=kind),))
@@ -534,9 +534,9 @@ def test_an_agent_of_which_many_kinds_wait_does_not_hold_up_another_node() -> No
 
 def test_of_more_nodes_than_one_step_looks_at_each_has_its_turn() -> None:
     bus = Bus()
-    desk, count = bus.delegator("d"), SHARED_PER_STEP + 4
+    desk, count = bus.delegator("d"), REBALANCED_PER_STEP + 4
     nodes = [bus.node(f"n{number}") for number in range(count)]
-    job = bus.supervisor.sharing.job
+    job = bus.supervisor.rebalancing.job
     run, job.run = job.run, lambda: inf
     for number, node in enumerate(nodes):
         scale(node, f"a{number}", capability=f"v.w{number}")
@@ -550,7 +550,7 @@ def test_of_more_nodes_than_one_step_looks_at_each_has_its_turn() -> None:
     bus.step()
 
     counts = [len(given(node)) for node in nodes]
-    assert sum(counts) == 2 * SHARED_PER_STEP
+    assert sum(counts) == 2 * REBALANCED_PER_STEP
     assert min(counts) == 1
 
 
@@ -561,7 +561,7 @@ def test_a_look_in_vain_is_one_of_the_step_s_and_charged_to_the_node_of_what_wai
     bus.restart(journal)
     desk, bound, host = bus.delegator("d"), bus.delegator("p"), bus.node("host")
     scale(host, "a")
-    for _ in range(2 * SHARED_PER_STEP + 1):
+    for _ in range(2 * REBALANCED_PER_STEP + 1):
         bound.delegate("p", timeout=500.0)
     bus.step()
     free = desk.delegate("d", timeout=500.0)
@@ -575,14 +575,14 @@ def test_a_look_in_vain_is_one_of_the_step_s_and_charged_to_the_node_of_what_wai
     scale(other, "a-2")
 
     assert given(other) == []
-    assert session.input.tag - before == SHARED * SHARED_PER_STEP
+    assert session.input.tag - before == REBALANCED * REBALANCED_PER_STEP
     bus.step()
     bus.step()
     assert given(other) == [(free, "a-2")]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_what_waits_for_a_lost_instance_is_shared_by_a_broker_that_was_restarted_too(*, is_restarted: bool) -> None:
+def test_what_waits_for_a_lost_instance_is_rebalanced_by_a_broker_that_was_restarted_too(*, is_restarted: bool) -> None:
     bus = Bus()
     journal = StoredJournal(Disk())
     bus.restart(journal)
@@ -690,6 +690,11 @@ def test_nothing_is_left_of_instances_that_have_gone() -> None:
     for name in (b"a", b"b"):
         host.send(Kind.UNREGISTER, source=name, body={"condition": "gone", "reason": "stopped"})
     bus.pass_time(20.0)
-    sharing = bus.supervisor.sharing
+    rebalancing = bus.supervisor.rebalancing
 
-    assert [len(sharing._instances), len(sharing._alike), len(sharing._names), len(sharing._untold)] == [0] * 4
+    assert [
+        len(rebalancing._instances),
+        len(rebalancing._alike),
+        len(rebalancing._names),
+        len(rebalancing._untold),
+    ] == [0] * 4

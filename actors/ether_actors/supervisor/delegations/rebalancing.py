@@ -1,6 +1,6 @@
-"""The sharing of what waits among the instances of agents that scale, and what their nodes are told of it. Sans-IO.
+"""The rebalancing of what waits among the instances of agents that scale, and what their nodes are told of it. Sans-IO.
 
-a mailbox changes ──► changed ──► job ──► Reassignment.share       what waits goes to who is free
+a mailbox changes ──► changed ──► job ──► Reassignment.rebalance   what waits goes to who is free
                               └─► telling ──► SCALE ──► the node   how much each instance has to do
 a node ── SCALE ──► scaled ──► event                           how many instances it has now
 """
@@ -23,13 +23,13 @@ from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import AccessDenied, InvalidEnvelope
-from ether_broker.transport.sessions.cost import BLOCKED, HOLDERS_SHIFT, SHARED
+from ether_broker.transport.sessions.cost import BLOCKED, HOLDERS_SHIFT, REBALANCED
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
-__all__ = ["SHARED_PER_STEP", "TELL", "Sharing"]
+__all__ = ["REBALANCED_PER_STEP", "TELL", "Rebalancing"]
 
-SHARED_PER_STEP: Final = 16
+REBALANCED_PER_STEP: Final = 16
 """Delegations that one step looks at to give them to other instances."""
 TELL: Final = 0.25
 """Seconds between two words to nodes of how much their instances have to do."""
@@ -62,7 +62,7 @@ class _Instances:
         """Whose turns they are looked at in."""
 
 
-class Sharing:
+class Rebalancing:
     """The part of the supervisor that treats what waits for instances of an agent as one queue.
 
     As soon as an instance is free, it is given the oldest delegation that waits for another one that is alike, high priority
@@ -83,12 +83,12 @@ class Sharing:
         self._recipients = recipients
         self._reassignment = reassignment
         self._alike: dict[Hashable, _Instances] = {}
-        """{`Group.sharing_key`: the instances that have it}."""
+        """{`Group.rebalancing_key`: the instances that have it}."""
         self._instances: dict[Registration, _Instances] = {}
         """{instance: it and those that are like it}."""
         self._names: Counter[tuple[Session, bytes]] = Counter()
         """How many instances a session has of the agents of a name."""
-        self._due: RoundRobin[str, tuple[str, _Instances]] = RoundRobin(SHARED_PER_STEP)
+        self._due: RoundRobin[str, tuple[str, _Instances]] = RoundRobin(REBALANCED_PER_STEP)
         """{whose instance has changed: those of which one is free and something waits for another}, in turn."""
         self._untold: dict[Registration, None] = {}
         """Instances of which their nodes may have to be told another number."""
@@ -97,7 +97,7 @@ class Sharing:
         """Gives what waits to who is free."""
         self.telling: Job = Job(state.schedule, self._tell)
         """Tells nodes how much their instances have to do; it does not wait for the journal, as the other does."""
-        self._share = StepShare(state.schedule, SHARED_PER_STEP)
+        self._share = StepShare(state.schedule, REBALANCED_PER_STEP)
 
     def changed(self, agent: Registration) -> None:
         """Note that an instance has more or less to do, or another condition, or is none any more."""
@@ -107,7 +107,7 @@ class Sharing:
         instances = self._instances.get(agent)
         if instances is None:
             instances = self._enter(agent)
-        for some, belongs in ((instances.free, _is_free), (instances.waiting, _has_shared)):
+        for some, belongs in ((instances.free, _is_free), (instances.waiting, _has_movable)):
             if belongs(agent):
                 some.setdefault(agent)
             else:
@@ -121,9 +121,9 @@ class Sharing:
             self.telling.wake(self._tell_at)
 
     def _enter(self, agent: Registration) -> _Instances:
-        agent.mailbox.share(_is_shared)
+        agent.mailbox.track_movable(_is_movable)
         assert agent.replicas is not None
-        key = agent.replicas.sharing_key
+        key = agent.replicas.rebalancing_key
         instances = self._alike.get(key)
         if instances is None:
             instances = self._alike[key] = _Instances(key)
@@ -185,18 +185,18 @@ class Sharing:
 
     def _give_next(self, instances: _Instances) -> None:
         """Give the oldest delegation that waits for an instance, and may go to others, to one that is free."""
-        waiting, free = _first(instances.waiting, _has_shared), _first(instances.free, _is_free)
+        waiting, free = _first(instances.waiting, _has_movable), _first(instances.free, _is_free)
         if not waiting or not free:
             return
-        before = min(waiting, key=lambda agent: _age(agent.mailbox.next_shared))
-        entry = before.mailbox.next_shared
+        before = min(waiting, key=lambda agent: _age(agent.mailbox.next_movable))
+        entry = before.mailbox.next_movable
         assert entry is not None
         choice = next(filter(None, (self._recipients.of(agent, entry) for agent in free)), None)
-        before.session.input.spend(SHARED + (self._state.registry.looked() >> HOLDERS_SHIFT))
+        before.session.input.spend(REBALANCED + (self._state.registry.looked() >> HOLDERS_SHIFT))
         if choice is None:
             before.mailbox.withhold(entry)
         else:
-            self._reassignment.share(entry, choice)
+            self._reassignment.rebalance(entry, choice)
             _to_end(instances.free, choice.agent)
         _to_end(instances.waiting, before)
 
@@ -224,9 +224,9 @@ def _is_free(agent: Registration) -> bool:
     return mailbox.is_open and not mailbox.waiting_count and mailbox.in_flight < mailbox.limits.window
 
 
-def _has_shared(agent: Registration) -> bool:
+def _has_movable(agent: Registration) -> bool:
     """Whether something waits for an instance that others may have."""
-    return agent.mailbox.next_shared is not None
+    return agent.mailbox.next_movable is not None
 
 
 def _first(agents: dict[Registration, None], belongs: Callable[[Registration], bool]) -> list[Registration]:
@@ -253,5 +253,5 @@ def _agents_of(instance: bytes) -> set[bytes]:
     return {instance, base} if base and number.isdigit() else {instance}
 
 
-_is_shared = attrgetter("is_shared")
+_is_movable = attrgetter("is_movable")
 _age = attrgetter("priority", "number")

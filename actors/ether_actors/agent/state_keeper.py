@@ -1,11 +1,8 @@
-"""The state of an agent that outlives it: declared by its class, changed by its handlers, saved with their outcomes."""
+"""The state of an agent that outlives it: changed by its handlers, and saved with their outcomes."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import sys
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
 
@@ -15,12 +12,11 @@ from pydantic import BaseModel, ValidationError
 from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
-from ether_broker.errors import InvalidManifest, InvalidState
+from ether_broker.errors import InvalidState
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
-__all__ = ["StateKeeper", "state_model"]
+__all__ = ["StateKeeper"]
 
-_NAME: Final = "state"
 _TYPES: Final = (
     "a state has None, bool, int of 64 bits, float, text, bytes, datetimes, UUIDs and enums, and lists, tuples, dicts and "
     "models of such"
@@ -31,107 +27,12 @@ class AgentWithState(Protocol):
     """The interface of an agent, as far as its state has to know it."""
 
     agent_name: str
-    max_concurrency: ClassVar[int]
     state_version: ClassVar[int]
 
     @classmethod
     def migrate_state(cls, data: dict[str, Any], version: int) -> dict[str, Any]:
         """Turn a state of an older version into one of this."""
         ...
-
-
-def state_model(cls: type[AgentWithState], namespace: dict[str, Any]) -> type[BaseModel] | None:
-    """The model of a class's state: what its attribute `state` is annotated with, if that is a pydantic model.
-
-    Raises:
-        InvalidManifest: the attribute is a model without an annotation, or has a value beside it, the annotation names what
-            cannot be found or has a model inside, the model has a field without a default, it or one inside has something that
-            is not saved, the version is no whole number, or the agent handles more than one delegation at a time.
-    """
-    owner = next((base for base in cls.__mro__ if _NAME in inspect.get_annotations(base)), None)
-    if owner is None:
-        _check_unannotated(cls)
-        return None
-    where = f"{cls.__qualname__}.state"
-    model = _annotation(owner, where, namespace)
-    if not isinstance(model, type) or not issubclass(model, BaseModel):
-        if _has_model(model):
-            raise InvalidManifest(f"{where}: annotate it with the pydantic model itself, as in state: Totals.")
-        return None
-    if any(_NAME in vars(base) for base in cls.__mro__):
-        raise InvalidManifest(
-            f"{where}: give it no value, as in state: {model.__name__}, for each agent begins with one of its own: defaults "
-            f"belong into {model.__name__}, or set them in __init__."
-        )
-    needed = [name for name, field in model.model_fields.items() if field.is_required()]
-    if needed:
-        raise InvalidManifest(
-            f"{where}: {needed[0]} of {model.__name__} needs a default, which the first agent begins with."
-        )
-    unsaved = _unsaved(model, set())
-    if unsaved is not None:
-        msg = f"{where}: {unsaved} is not saved, nor undone: make it a field, or an attribute of the agent."
-        raise InvalidManifest(msg)
-    if cls.max_concurrency != 1:
-        msg = f"{cls.__qualname__} has a state and max_concurrency = {cls.max_concurrency}: with a state it is 1."
-        raise InvalidManifest(msg)
-    if type(cls.state_version) is not int or cls.state_version < 0:
-        raise InvalidManifest(f"{cls.__qualname__}.state_version is {cls.state_version!r}: a whole number, 0 or more.")
-    return model
-
-
-def _check_unannotated(cls: type) -> None:
-    """Refuse a class whose `state` is a model and no annotation says so: it was surely meant, and one object is all agents'."""
-    value = inspect.getattr_static(cls, _NAME, None)
-    model = value if isinstance(value, type) else type(value)
-    if issubclass(model, BaseModel):
-        msg = f"annotate it with the model, and give it no value, as in state: {model.__name__}; now it is not saved."
-        raise InvalidManifest(f"{cls.__qualname__}.{_NAME}: {msg}")
-
-
-def _annotation(owner: type, where: str, namespace: dict[str, Any]) -> Any:
-    """What `state` is annotated with; the other annotations of its class are not looked at."""
-
-    def holder() -> None: ...
-
-    holder.__annotations__ = {_NAME: inspect.get_annotations(owner)[_NAME]}
-    try:
-        return typing.get_type_hints(holder, vars(sys.modules[owner.__module__]), namespace)[_NAME]
-    except NameError as error:
-        raise InvalidManifest(
-            f"{where}: the annotation names {error.name!r}, which cannot be found: import it."
-        ) from None
-
-
-def _has_model(hint: Any) -> bool:
-    """Whether somebody who wrote this may have meant a state."""
-    if isinstance(hint, type) and (issubclass(hint, BaseModel) or dataclasses.is_dataclass(hint)):
-        return True
-    return isinstance(hint, typing.TypeVar) or any(map(_has_model, typing.get_args(hint)))
-
-
-def _unsaved(hint: Any, seen: set[Any]) -> str | None:
-    """The first private attribute or excluded field of the models that an annotation names."""
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and hint not in seen:
-        seen.add(hint)
-        try:
-            parts = list(typing.get_type_hints(hint).values())
-        except NameError:  # a class of a function, which pydantic looks up otherwise
-            parts = []
-        return next(filter(None, (_unsaved(part, seen) for part in parts)), None)
-    if not isinstance(hint, type) or not issubclass(hint, BaseModel):
-        return next(filter(None, (_unsaved(part, seen) for part in typing.get_args(hint))), None)
-    if hint in seen:
-        return None
-    seen.add(hint)
-    for name in hint.__private_attributes__:
-        return f"{hint.__name__}.{name}"
-    for name, field in hint.model_fields.items():
-        if field.exclude:
-            return f"{hint.__name__}.{name}"
-        if found := _unsaved(field.annotation, seen):
-            return found
-    return None
 
 
 class StateKeeper:
@@ -151,7 +52,7 @@ class StateKeeper:
     """
 
     __slots__ = (
-        "_broker", "_first", "_instance", "_is_saved", "_known_to", "_make_id", "_model", "_number", "_origin",
+        "_broker", "_first", "_incarnation", "_is_saved", "_known_to", "_make_id", "_model", "_number", "_origin",
         "_packed", "_proposed_to", "_reset", "_version", "agent",
     )  # fmt: skip
 
@@ -161,7 +62,7 @@ class StateKeeper:
         self.agent: Any = agent
         self._model = model
         self._make_id = make_id
-        self._instance = make_id()
+        self._incarnation = make_id()
         self._version = agent.state_version
         self._broker = self._proposed_to = self._known_to = 0
         """Brokers are counted: that of the node, the one that was proposed to last, and the one that has `_number`."""
@@ -169,7 +70,7 @@ class StateKeeper:
         """Whether that one has the state in this version."""
         self._reset: tuple[SavedState | None] | None = None
         """What to go on with before the next handler, if that is something else."""
-        if not isinstance(getattr(agent, _NAME, None), model):
+        if not isinstance(getattr(agent, "state", None), model):
             self._set(model())
         self._first = self._pack()
         """What it begins with where nothing is saved."""
@@ -180,12 +81,12 @@ class StateKeeper:
     def _begin_with(self, saved: SavedState) -> None:
         self._set(self._read(saved))
         packed = self._pack()
-        self._number, self._origin, self._packed = saved.number, saved.instance, packed
+        self._number, self._origin, self._packed = saved.number, saved.incarnation, packed
         self._known_to, self._is_saved = self._broker, saved.version == self._version
 
     def reset(self, saved: SavedState | None, refused: bytes) -> None:
-        """Go on with what the bus has, from the next handler on: what this instance gave it was refused."""
-        if refused == self._instance:
+        """Go on with what the bus has, from the next handler on: what this incarnation gave it was refused."""
+        if refused == self._incarnation:
             self._reset = (saved,)
 
     def forget_saved(self) -> None:
@@ -202,7 +103,7 @@ class StateKeeper:
         reset = self._reset
         if reset is None:
             return
-        self._instance = self._make_id()  # first: what else was refused of the one before is no matter any more
+        self._incarnation = self._make_id()  # first: what else was refused of the one before is no matter any more
         (saved,) = reset
         if saved is not None:
             self._begin_with(saved)
@@ -227,12 +128,12 @@ class StateKeeper:
         if is_new:
             self._check_read_back(packed)
         base, origin = (self._number, self._origin) if is_known else (0, b"")
-        return BroughtState(base, origin, self._instance, self._version, packed)
+        return BroughtState(base, origin, self._incarnation, self._version, packed)
 
     def commit(self, proposed: BroughtState | None) -> None:
         """Note that what was proposed is on its way."""
         if proposed is not None:
-            self._number, self._origin, self._packed = proposed.base + 1, self._instance, proposed.data
+            self._number, self._origin, self._packed = proposed.base + 1, self._incarnation, proposed.data
             self._known_to, self._is_saved = self._proposed_to, True
 
     def roll_back(self) -> None:
@@ -277,7 +178,7 @@ class StateKeeper:
         self.agent.state = state
 
     def _pack(self) -> bytes:
-        state, name = getattr(self.agent, _NAME, None), self.agent.agent_name
+        state, name = getattr(self.agent, "state", None), self.agent.agent_name
         if not isinstance(state, self._model):
             raise InvalidState(f"{name}: state has to stay a {self._model.__name__}, and is {state!r:.80}.")
         try:
@@ -304,7 +205,7 @@ class StateKeeper:
             packed_again = pack(again.model_dump(by_alias=False, warnings="none"), where="state", bounded=True)
         except Exception as error:  # noqa: BLE001  whatever a validator raises
             raise InvalidState(f"The state of {name} could not be read again: {_words(error)}.") from None
-        state = getattr(self.agent, _NAME)
+        state = self.agent.state
         if again != state and packed_again == packed and _has_nan(state.model_dump(warnings="none")):
             return
         if again != state:

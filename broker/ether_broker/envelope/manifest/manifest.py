@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import FailFast, Field, model_validator
 
 from ether_broker.encoding.frozen import FrozenDict
+from ether_broker.envelope.manifest.subscription import Subscription, subscriptions_to
 from ether_broker.envelope.model import AgentName, CapabilityName, FrozenMap, Model, SchemaVersion
 from ether_broker.envelope.names import prefixes
-from ether_broker.envelope.subscription import Subscription, subscriptions_to
 from ether_broker.envelope.version import SCHEMA_VERSION, is_semantic
 from ether_broker.errors import InvalidManifest, UsageError
 
