@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from ether.agent_ref import AgentRef, check_agent_name
 from ether.dead_letter import DeadLetterView
 from ether.node.agents.agent_host import NotStarted, warn_of_own_states
-from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.agents.scalable import check_scalable
+from ether.node.agents.scaled_agent import ScaledAgent
 from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether_actors.agent.agent import Agent, default_name, free_names
@@ -424,7 +424,7 @@ class Runtime:
             else:
                 if cls is not None:
                     check_scalable(cls)
-                cells = node.scaling.add(ScaledAgents(
+                cells = node.scaling.add(ScaledAgent(
                     base, lambda: free_names(base, ()), scale, lambda names: node.agent_host.start_agents(names, make, cls)
                 ))  # fmt: skip
         except NotStarted as failure:

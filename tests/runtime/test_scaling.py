@@ -28,7 +28,7 @@ from ether import (
     UsageError,
     capability,
 )  # fmt: skip
-from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.agents.scaled_agent import ScaledAgent
 from ether.observers import Probe
 from ether.testing import TestRuntime
 from ether_actors.execution.cell import CellState
@@ -116,9 +116,9 @@ def test_instances_come_with_what_waits_and_go_one_by_one_when_it_is_done(double
 
 
 def test_other_bounds_are_taken_while_instances_run(double: TestRuntime) -> None:
-    def bounds(most: int, least: int = 1) -> ScaledAgents:
+    def bounds(most: int, least: int = 1) -> ScaledAgent:
         names = [f"worker-{number}" for number in range(1, 9)]
-        return ScaledAgents("crew", lambda: names, Scale(most, least, per=1, cooldown=5.0), lambda _: None)
+        return ScaledAgent("crew", lambda: names, Scale(most, least, per=1, cooldown=5.0), lambda _: None)
 
     probe = double.observe(Probe())
     double.start_many(Worker, scale=Scale(max=2, per=1))
@@ -258,9 +258,9 @@ def test_an_agent_that_left_does_not_bar_its_name_by_a_late_drain(double: TestRu
     host = double.node.agent_host
     cell = host.cell("worker")
     double.stop("worker")
-    host.begin_leaving([cell])
+    host.begin_draining([cell])
     double.start(Worker)
-    host.begin_leaving([cell])
+    host.begin_draining([cell])
     handles = ask(double, 1)
     double.advance(2.0)
 
@@ -352,7 +352,7 @@ def test_on_a_second_node_those_are_stopped_that_started_before_one_failed(doubl
 def test_no_more_start_once_nothing_waits_for_them(double: TestRuntime) -> None:
     double.start_many(Worker, scale=Scale(max=20, min=2, per=1))
     node = double.node
-    group = node.scaling._groups[0]
+    group = node.scaling._scaled[0]
     for cell in group.cells:
         cell.outstanding = 10
     start = group.start
@@ -441,10 +441,10 @@ def test_names_that_others_are_known_to_have_are_not_tried(double: TestRuntime) 
         double.node.agent_host.start_agents(names, Worker, Worker)
 
     names = ["crew", "crew-2", "crew-3"]
-    double.node.scaling.add(ScaledAgents("crew", lambda: names, Scale(max=2, min=2), start), taken=["crew"])
+    double.node.scaling.add(ScaledAgent("crew", lambda: names, Scale(max=2, min=2), start), foreign_names=["crew"])
     assert started == instances(double) == ["crew-2", "crew-3"]
     with pytest.raises(DuplicateAgent, match="Others on the bus have all names that the agent 'more' may have"):
-        double.node.scaling.add(ScaledAgents("more", lambda: ["more"], Scale(max=1), start), taken=["more"])
+        double.node.scaling.add(ScaledAgent("more", lambda: ["more"], Scale(max=1), start), foreign_names=["more"])
     assert instances(double) == ["crew-2", "crew-3"]
 
 
@@ -599,7 +599,7 @@ def test_an_agent_that_is_released_before_its_first_instance_has_failed_does_not
     assert Slow.starting.wait(PATIENCE)
     releasing = threading.Thread(target=bus.node.scaling.release, args=(["broken"], patience, 0.0))
     releasing.start()
-    wait_until(lambda: not bus.node.scaling._groups)
+    wait_until(lambda: not bus.node.scaling._scaled)
     Slow.go_on.set()
     starting.join(PATIENCE)
     releasing.join(PATIENCE)
@@ -614,7 +614,7 @@ def test_no_more_are_started_than_bounds_allow_that_change_meanwhile(bus: Runtim
     handles = [bus.delegate("slow.do", timeout=60) for _ in range(8)]
     assert Slow.starting.wait(PATIENCE)
     names = ["slow", "slow-2", "slow-3", "slow-4"]
-    assert bus.node.scaling.rescale("slow", ScaledAgents("slow", lambda: names, Scale(max=2, per=1), lambda _: None))
+    assert bus.node.scaling.rescale("slow", ScaledAgent("slow", lambda: names, Scale(max=2, per=1), lambda _: None))
     Slow.go_on.set()
 
     assert {handle.result(PATIENCE).unwrap().data for handle in handles} <= {"slow", "slow-2"}

@@ -391,7 +391,7 @@ class Auditor:
     def _check_sharing(self, supervisor: Supervisor) -> None:
         """Judge the number of instances, and whether something waits for one of them which another one could begin."""
         for life in (member.life for member in self._world.members):
-            for group in life.node.scaling._groups if life is not None else ():
+            for group in life.node.scaling._scaled if life is not None else ():
                 if (count := len(group.cells)) > group.scale.max:
                     self.fail("scale", f"{group.name} has {count} instances, of {group.scale.max} at most")
         sharing, state = supervisor.rebalancing.job, supervisor.state
@@ -622,8 +622,8 @@ class Auditor:
         One that is drained is there as long as a handler works in it, though nobody waits for that any more.
         """
         for life in (member.life for member in self._world.members):
-            for group in life.node.scaling._groups if life is not None else ():
-                count, scale = sum(not (cell in group.going and cell.works) for cell in group.cells), group.scale
+            for group in life.node.scaling._scaled if life is not None else ():
+                count, scale = sum(not (cell in group.draining and cell.works) for cell in group.cells), group.scale
                 least = scale.min if not group.failures else 0
                 if not least <= count <= scale.min:
                     self.fail(

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ether.node.agents.agent_host import NotStarted
-from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.agents.scaled_agent import ScaledAgent
 from ether.node.attached_observers import _wish
 from ether.node.node import Node
 from ether_actors.agent.agent import free_names
@@ -232,7 +232,7 @@ class Life:
             cls = timed(cls)
         if world.scenario.scale is not None:
             if name in self.member.agents and not self.is_scaling:
-                group = ScaledAgents(
+                group = ScaledAgent(
                     name, lambda: free_names(name, ()), world.scenario.scale,
                     lambda names: self.node.agent_host.start_agents(names, lambda: self._make(names[0], cls), cls),
                 )  # fmt: skip
@@ -295,8 +295,7 @@ class Life:
         supervisor = self.member.world.broker.supervisor
         if supervisor is None:
             raise Unavailable("The broker is down.")
-        saved = supervisor.state.agent_states.get(name)
-        return saved and SavedState(saved.number, saved.incarnation, saved.version, saved.data)
+        return supervisor.state.agent_states.get(name)
 
     def agent_names(self) -> set[str]:
         """The agents that are here."""

@@ -9,8 +9,8 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.agents.scale_policy import ScalePolicy
+from ether.node.agents.scaled_agent import ScaledAgent
 from ether_actors.execution.cell import Cell
 from ether_actors.execution.resources import Resources
 
@@ -54,7 +54,7 @@ class BusyPool:
 class _Looks:
     """What a node knew each time that it decided, by what it was told and what it has started; not by what it has counted."""
 
-    group: ScaledAgents
+    group: ScaledAgent
     life: Life
     at: float = -inf
     """When it was; by its clock."""
@@ -75,13 +75,13 @@ class _Looks:
     @property
     def taking(self) -> int:
         """The instances that do not go."""
-        return sum(cell not in self.group.going for cell in self.group.cells)
+        return sum(cell not in self.group.draining for cell in self.group.cells)
 
     def see(self, now: float) -> str:
         """Judge what was taken away since the last look, and take note of this one; what is wrong, or an empty text."""
         group, scale, found = self.group, self.group.scale, ""
         queue, instances = self.queue, self.taking
-        taken = [cell for cell in group.going if cell not in self.going]
+        taken = [cell for cell in group.draining if cell not in self.going]
         if len(taken) > 1:
             found = f"{len(taken)} instances of {group.name} were taken away at once"
         elif taken and not self.is_due:
@@ -100,7 +100,7 @@ class _Looks:
                 f"{queue} wait or run for {group.name}, more than {scale.per} for each of {instances}, and none has come "
                 f"for {now - self.needed_since:.1f} s"
             )
-        self.at, self.going = now, set(group.going)
+        self.at, self.going = now, set(group.draining)
         return found
 
     @property
@@ -132,7 +132,7 @@ class _Watched(ScalePolicy):
         return super().decide(outstanding, instances, now)
 
 
-def watched(group: ScaledAgents, life: Life, fail: Callable[[str, str], None]) -> ScaledAgents:
+def watched(group: ScaledAgent, life: Life, fail: Callable[[str, str], None]) -> ScaledAgent:
     """An agent that scales, and whose instances that are started and taken away are seen."""
     looks = _Looks(group, life)
 

@@ -45,6 +45,8 @@ class SavedState(NamedTuple):
     """Of the agent's class that saved it."""
     data: bytes
     """Packed."""
+    owner: str = ""
+    """The key of the node that saved it, without keys the node; the broker's, which tells nobody."""
 
     @classmethod
     def of(cls, told: Any) -> SavedState | None:

@@ -20,7 +20,7 @@ from ether_actors.restarts.source_files import changed_sources
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
-    from ether.node.agents.agent_scaling import ScaledAgents
+    from ether.node.agents.scaled_agent import ScaledAgent
     from ether.runtime import Runtime
 
 __all__ = ["HostedAgents"]
@@ -41,7 +41,7 @@ class HostedAgents:
         self, bus: Runtime, drain: float,
         start: Callable[[Runtime, NamedAgents, dict[str, str]], Sequence[str]],
         replace: Callable[[Runtime, AgentSpec, str], Callable[[], None]],
-        scaled: Callable[[Runtime, NamedAgents], ScaledAgents],
+        scaled: Callable[[Runtime, NamedAgents], ScaledAgent],
     ) -> None:  # fmt: skip
         self._bus = bus
         self._drain = drain

@@ -22,7 +22,7 @@ from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
 from ether.errors import ProcessFailed
 from ether.node.agents.agent_host import NotStarted, warn_of_own_states
-from ether.node.agents.agent_scaling import ScaledAgents
+from ether.node.agents.scaled_agent import ScaledAgent
 from ether.process.parent_link import ParentLink, end
 from ether.process.signals import Stopping
 from ether.runtime import Runtime
@@ -243,13 +243,13 @@ def _start(bus: Runtime, named: NamedAgents) -> None:
     _start_batch(bus, named)
 
 
-def _scaled(bus: Runtime, named: NamedAgents) -> ScaledAgents:
+def _scaled(bus: Runtime, named: NamedAgents) -> ScaledAgent:
     """The instances of an agent that scales, which may have these names."""
     agent = named.agent
     assert agent.scale is not None
     one = replace(agent, scale=None)
     names = named.names
-    return ScaledAgents(
+    return ScaledAgent(
         names[0], lambda: names, agent.scale, lambda some: _start(bus, NamedAgents(one, tuple(some)))
     )  # fmt: skip
 

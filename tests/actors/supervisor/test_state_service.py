@@ -8,7 +8,7 @@ import pytest
 
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.state import agent_states
-from ether_actors.supervisor.state.agent_states import AgentStates, KeptState
+from ether_actors.supervisor.state.agent_states import AgentStates
 from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.payload import unpack
 from ether_broker.envelope.status import Status
@@ -279,18 +279,18 @@ def test_what_is_no_state_is_refused_and_the_delegation_goes_on(world: tuple[Bus
 
 def test_a_checkpoint_has_them() -> None:
     history = History()
-    history.states.put("w", KeptState(3, A, 2, b"data", "key"))
+    history.states.put("w", SavedState(3, A, 2, b"data", "key"))
 
-    assert History.of(history.pack()).states.get("w") == KeptState(3, A, 2, b"data", "key")
+    assert History.of(history.pack()).states.get("w") == SavedState(3, A, 2, b"data", "key")
 
 
 def test_the_nodes_of_one_key_have_half_of_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_states, "MOST_STATES", 10_000)
     states = AgentStates()
-    states.put("a", KeptState(1, A, 1, bytes(4_500), "alice"))
+    states.put("a", SavedState(1, A, 1, bytes(4_500), "alice"))
 
-    assert not states.has_room("b", KeptState(1, A, 1, bytes(1_000), "alice"))
-    assert states.has_room("b", KeptState(1, A, 1, bytes(1_000), "bob"))
-    assert states.has_room("a", KeptState(2, A, 1, bytes(4_700), "alice"))
+    assert not states.has_room("b", SavedState(1, A, 1, bytes(1_000), "alice"))
+    assert states.has_room("b", SavedState(1, A, 1, bytes(1_000), "bob"))
+    assert states.has_room("a", SavedState(2, A, 1, bytes(4_700), "alice"))
     assert states.discard("a")
-    assert states.has_room("b", KeptState(1, A, 1, bytes(4_700), "alice"))
+    assert states.has_room("b", SavedState(1, A, 1, bytes(4_700), "alice"))

@@ -16,9 +16,9 @@ import ether_actors.supervisor.journal.history
 import ether_actors.supervisor.recovery
 import ether_broker.mailbox.priority_queue
 from ether.node.agents.agent_host import AgentHost
-from ether.node.agents.agent_scaling import ScaledAgents
 from ether.node.agents.agent_schedules import AgentSchedules, _Timer
 from ether.node.agents.scale_policy import ScalePolicy
+from ether.node.agents.scaled_agent import ScaledAgent
 from ether.node.delegations.retried_delegation import RetriedDelegation
 from ether.node.node import Node
 from ether.node.node_services import NodeServices
@@ -464,7 +464,7 @@ def _keep_to_itself(_give_next: Any) -> Any:
 def _one_instance_too_many(init: Any) -> Any:
     """One instance more may be started than the scale says."""
 
-    def mutated(self: ScaledAgents, name: str, names: Any, scale: Scale, start: Any) -> None:
+    def mutated(self: ScaledAgent, name: str, names: Any, scale: Scale, start: Any) -> None:
         init(self, name, names, replace(scale, max=scale.max + 1), start)
 
     return mutated
@@ -564,8 +564,8 @@ def _half_as_many(decide: Any) -> Any:
 def _going_do_not_count(_queue: Any) -> Any:
     """What runs on instances that go does not count."""
 
-    def mutated(self: ScaledAgents) -> int:
-        return sum(cell.outstanding for cell in self.taking)
+    def mutated(self: ScaledAgent) -> int:
+        return sum(cell.outstanding for cell in self.active)
 
     return mutated
 
@@ -573,7 +573,7 @@ def _going_do_not_count(_queue: Any) -> Any:
 def _always_needed(_needs_more: Any) -> Any:
     """What was decided is done, though what waited has been done meanwhile."""
 
-    def mutated(_self: ScaledAgents) -> bool:
+    def mutated(_self: ScaledAgent) -> bool:
         return True
 
     return mutated
@@ -774,15 +774,19 @@ PLANTED: Final = (
     _mutant("instances go all at once", "scale", (ScalePolicy, "decide", _all_that_is_too_many), 3, "scale"),
     _mutant("instances never go", "scale", (ScalePolicy, "decide", _never_fewer), 2, "scale"),
     _mutant("instances never come", "scale, liveness", (ScalePolicy, "decide", _never_more), 10, "scale"),
-    _mutant("more instances than may be", "scale", (ScaledAgents, "__init__", _one_instance_too_many), 26, "scale"),
+    _mutant("more instances than may be", "scale", (ScaledAgent, "__init__", _one_instance_too_many), 26, "scale"),
     _mutant("instances come late", "scale", (ScalePolicy, "decide", _half_as_many), 9, "scale"),
     _mutant(
-        "what instances that go run does not count", "scale", (ScaledAgents, "queue", _going_do_not_count), 228, "scale"
+        "what instances that go run does not count",
+        "scale",
+        (ScaledAgent, "outstanding", _going_do_not_count),
+        228,
+        "scale",
     ),
     _mutant(
         "instances come that are not needed any more",
         "scale",
-        (ScaledAgents, "needs_more", _always_needed),
+        (ScaledAgent, "needs_more", _always_needed),
         228,
         "scale",
     ),

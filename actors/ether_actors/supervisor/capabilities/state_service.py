@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from ether_actors.supervisor.capabilities.pages import Place, page, text
 from ether_actors.supervisor.registry.registration import Condition, Registration
-from ether_actors.supervisor.state.agent_states import KeptState
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.encoding.bounded import MOST_STATE
@@ -71,7 +70,7 @@ class StateService:
         if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
             return header, answer  # another node may have read its state
         known, code = state.agent_states.get(name), ""
-        kept = KeptState(said.base + 1, said.incarnation, said.version, said.data, session.principal)
+        kept = SavedState(said.base + 1, said.incarnation, said.version, said.data, session.principal)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
         is_newest = said.incarnation != agent.refused_incarnation
         is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.incarnation))
@@ -97,11 +96,11 @@ class StateService:
         return ending is not None and ending.by == header.source
 
     def _refused(
-        self, session: Session, header: Header, code: str, known: KeptState | None, incarnation: bytes
+        self, session: Session, header: Header, code: str, known: SavedState | None, incarnation: bytes
     ) -> tuple[Header, bytes]:  # fmt: skip
         """What an answer becomes whose state is not saved; the node is told what is saved of its agent."""
         name = name_of(header.source)
-        saved = None if known is None else SavedState(known.number, known.incarnation, known.version, known.data).told()
+        saved = None if known is None else known.told()
         body = pack({"saved": saved, "refused": incarnation})
         told = pack_envelope(Kind.STATE, source=SUPERVISOR.encode(), target=header.source, body=body)
         self._state.session_table.send_aside(session, told)
@@ -125,9 +124,7 @@ class StateService:
                 f"The node {node!r} may not host {name!r}, nor know its state: the access list does not have it."
             )
         known = self._state.agent_states.get(name)
-        return Payload.of(
-            None if known is None else SavedState(known.number, known.incarnation, known.version, known.data).told()
-        )
+        return Payload.of(None if known is None else known.told())
 
     def forget(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Do `ether.forget-state` of `agent`, which the registry does not have; `forgotten` is whether it had one.

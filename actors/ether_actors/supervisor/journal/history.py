@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ether_actors.supervisor.state.agent_states import AgentStates, KeptState
+from ether_actors.supervisor.state.agent_states import AgentStates
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.names import BUS_PREFIX
@@ -21,6 +21,7 @@ from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.wire.frame import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
+from ether_broker.wire.saved_state import SavedState
 
 __all__ = ["Accepted", "History", "Present"]
 
@@ -274,7 +275,7 @@ class History:
 
     def _agent_state(self, body: dict[str, Any]) -> None:
         self.states.put(
-            body["agent"], KeptState(body["number"], body["instance"], body["version"], body["state"], body["owner"])
+            body["agent"], SavedState(body["number"], body["instance"], body["version"], body["state"], body["owner"])
         )
 
     def _agent_state_forgotten(self, body: dict[str, Any]) -> None:
@@ -343,7 +344,7 @@ class History:
             leases = [_checked(lease, _LEASE) for lease in state["leases"]]
             history.leases = {resource: (agent, holder, token) for resource, agent, holder, token in leases}
             for name, *saved in state.get("states", ()):  # an older Ether wrote none
-                history.states.put(name, KeptState(*_checked(saved, _STATE)))
+                history.states.put(name, SavedState(*_checked(saved, _STATE)))
             (history.token,) = _checked([state["token"]], _NUMBER)
             history.boot, history.clock, history.wall = _checked(state["time"], _TIME)
             silences = _checked(state.get("silences", [0.0, 0.0, 0.0]), (float, float, float))

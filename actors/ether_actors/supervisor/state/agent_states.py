@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from ether_broker.sorted_keys import SortedKeys
+from ether_broker.wire.saved_state import SavedState
 
-__all__ = ["MOST_STATES", "AgentStates", "KeptState"]
+__all__ = ["MOST_STATES", "AgentStates"]
 
 MOST_STATES: Final = 64 << 20
 """Bytes of all of them, with `_RECORD` for each; the nodes of one key, or a node without one, may have half of it."""
@@ -17,36 +17,20 @@ _RECORD: Final = 256
 """Bytes beside the state and twice the agent's name, which is in the index too, that each one counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptState:
-    """The state of an agent as the broker keeps it."""
-
-    number: int
-    """Rises with each that the agent saves."""
-    incarnation: bytes
-    """Of the agent, that saved it."""
-    version: int
-    """Of the agent's class that saved it."""
-    data: bytes
-    """Packed."""
-    owner: str = ""
-    """The key of the node that saved it; without keys the node."""
-
-
 class AgentStates:
     """The saved states of all agents, bounded in bytes. None is forgotten unless somebody asks for that."""
 
     def __init__(self) -> None:
-        self._states: dict[str, KeptState] = {}
+        self._states: dict[str, SavedState] = {}
         self._names: SortedKeys[str] = SortedKeys()
         self._bytes = 0
         self._of_owner: Counter[str] = Counter()
 
-    def get(self, agent: str) -> KeptState | None:
+    def get(self, agent: str) -> SavedState | None:
         """What that agent has saved."""
         return self._states.get(agent)
 
-    def has_room(self, agent: str, state: KeptState) -> bool:
+    def has_room(self, agent: str, state: SavedState) -> bool:
         """Whether a state fits in, in the place of the one before it."""
         known = self._states.get(agent)
         more = len(state.data) - len(known.data) if known is not None else _size(agent, state)
@@ -55,7 +39,7 @@ class AgentStates:
         )
         return self._bytes + more <= MOST_STATES and (not state.owner or own <= MOST_STATES >> 1)
 
-    def put(self, agent: str, state: KeptState) -> None:
+    def put(self, agent: str, state: SavedState) -> None:
         """Keep a state, in the place of the one before it."""
         self.discard(agent)
         self._states[agent] = state
@@ -77,7 +61,7 @@ class AgentStates:
             del self._of_owner[known.owner]
         return True
 
-    def after(self, agent: str | None) -> Iterator[tuple[str, KeptState]]:
+    def after(self, agent: str | None) -> Iterator[tuple[str, SavedState]]:
         """Those of the agents whose names are above one, in order; all of them after None."""
         for name in self._names.after(agent):
             yield name, self._states[name]
@@ -90,5 +74,5 @@ class AgentStates:
         ]
 
 
-def _size(agent: str, state: KeptState) -> int:
+def _size(agent: str, state: SavedState) -> int:
     return len(state.data) + 2 * len(agent) + _RECORD

@@ -422,7 +422,7 @@ class AgentHost:
     def _tell_condition(self, cell: Cell, body: Mapping[str, object]) -> None:
         self._sender.send(_condition(cell, body))
 
-    def begin_leaving(self, cells: Collection[Cell]) -> None:
+    def begin_draining(self, cells: Collection[Cell]) -> None:
         """Give agents nothing new; what was not started goes back to the broker."""
         for cell in cells:
             name = cell.name.encode()

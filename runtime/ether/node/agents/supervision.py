@@ -119,7 +119,7 @@ class AgentSupervision:
 
     def stop_cells(self, cells: list[Cell], timeout: float) -> list[str]:
         """Stop agents for good, as `stop_agents`; those that have left meanwhile are passed over."""
-        self._agent_host.begin_leaving(cells)
+        self._agent_host.begin_draining(cells)
         late = []
         for cell, is_idle in self._as_they_end(cells, timeout):
             self.remove(cell)
