@@ -15,10 +15,11 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
-from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
+from ether_broker.wire.frame import DRAINS, Flag, Kind, join_frame, pack_envelope
 from ether_broker.wire.saved_state import BroughtState, join_state
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.recovery_world import Life, World
+from tests.actors.work_counter import WorkCounter
 
 WHY = "it moves to another node"
 
@@ -195,6 +196,24 @@ def test_what_waits_is_refused_when_no_node_has_taken_the_name_in_time(to: str):
     assert [event["reason"] for event in bus.events("agent_down")] == ["moves", "not_taken"]
 
 
+def test_a_broker_that_is_restarted_goes_on_to_give_up_an_agent_that_no_node_has_taken():
+    world, d, a, b = movers()
+    a.leave("a", moves=True)
+    world.settle()
+    asked = [d.ask("once", to="a", timeout=90_000.0) for _ in range(30)]
+    world.settle()
+    while not world.supervisor._membership.departures.waiting:
+        world.wall += 1.0
+        for life in (d, a, b):
+            life.beat()
+        world.step()
+    world.journal.sync()
+    world.crash()
+    back(world, d, a, b)
+
+    assert [one.outcomes for one in asked] == [[(Status.REJECTED_CAPABILITY, "agent_gone")]] * 30
+
+
 def test_what_waits_goes_to_another_holder_when_no_node_has_taken_the_name_in_time():
     bus = Bus()
     old, d = bus.node("old", "a"), bus.delegator("d")
@@ -244,6 +263,146 @@ def test_what_waits_for_a_holder_that_leaves_waits_for_one_that_moves(is_taken: 
     assert hear_all(new) == (waiting if is_taken else [])
     told = {one.number: one.code for one in d.took(Kind.RESPONSE)}
     assert told == dict.fromkeys(waiting, "" if is_taken else "agent_gone")
+
+
+class Asker:
+    """A holder of `z.z` that works at a delegation of `d`, and delegates for it, beside an agent "a" that is to move."""
+
+    def __init__(self) -> None:
+        self.bus = Bus(limits=Limits(mailbox_count=20_000))
+        self.old, self.node, self.d = self.bus.node("old", "a"), self.bus.node("far"), self.bus.delegator("d")
+        self.node.register("asks", "z.z")
+        self.holder = self.d.delegate("d", "z.z", timeout=600.0)
+        self.bus.step()
+        self.node.respond("asks", self.holder, Status.ACCEPTED)
+        self.bus.step()
+
+    def delegate(self, **to: str) -> int:
+        return self.node.delegate("asks", parent=self.holder, timeout=300.0, **to)
+
+    def ends(self, condition: str) -> None:
+        """Its node has it end its work."""
+        if condition == "restarting":
+            self.node.send(Kind.UNREGISTER, source=b"asks", body={"condition": "restarting"})
+        else:
+            self.node.send(Kind.UNREGISTER, source=b"asks", flags=DRAINS)
+        self.bus.step()
+
+    def told(self) -> dict[int, str]:
+        return {one.number: one.code for one in self.node.took(Kind.RESPONSE) if one.status.is_terminal}
+
+
+@pytest.mark.parametrize("condition", ["restarting", "draining"])
+@pytest.mark.parametrize("is_early", [True, False])
+def test_an_agent_that_has_to_end_its_work_does_not_wait_for_one_that_moves(condition: str, is_early: bool):
+    it = Asker()
+    say_moves(it.old)
+    it.bus.step()
+    children = [it.delegate(to="a"), it.delegate()] if is_early else []
+    it.bus.step()
+    it.ends(condition)
+    if not is_early:
+        children = [it.delegate(to="a"), it.delegate()]
+        it.bus.step()
+
+    assert it.told() == dict.fromkeys(children, "agent_down")
+
+
+@pytest.mark.parametrize("condition", ["restarting", "draining"])
+def test_what_it_waits_for_goes_to_another_holder_or_a_fallback_that_does_not_move(condition: str):
+    it = Asker()
+    say_moves(it.old)
+    it.bus.step()
+    waits = it.delegate()
+    it.bus.step()
+    other, fallback = it.bus.node("other", "b"), it.bus.node("last")
+    fallback.register("f", "*")
+    it.ends(condition)
+    assert other.work() == [waits]
+    other.send(Kind.UNREGISTER, source=b"b", flags=DRAINS)
+    comes = it.delegate()
+    it.bus.step()
+
+    assert fallback.work() == [comes]
+    assert it.told() == {}
+
+
+def test_nor_does_an_agent_that_works_for_it():
+    it = Asker()
+    between = it.bus.node("between")
+    between.register("works", "y.y")
+    child = it.node.delegate("asks", "y.y", parent=it.holder, timeout=300.0)
+    it.bus.step()
+    between.respond("works", child, Status.ACCEPTED)
+    say_moves(it.old)
+    it.bus.step()
+    waits = between.delegate("works", to="a", parent=child, timeout=200.0)
+    it.bus.step()
+    it.ends("restarting")
+    comes = between.delegate("works", to="a", parent=child, timeout=200.0)
+    it.bus.step()
+
+    assert {one.number: one.code for one in between.took(Kind.RESPONSE)} == dict.fromkeys((waits, comes), "agent_down")
+
+
+def test_all_that_go_at_a_time_are_seen_to_however_long_one_takes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 64)
+    it = Asker()
+    it.node.register("also", "y.y")
+    second = it.d.delegate("d", "y.y", timeout=600.0)
+    it.bus.step()
+    say_moves(it.old)
+    it.bus.step()
+    it.node.respond("also", second, Status.ACCEPTED)
+    children = [it.delegate(to="a") for _ in range(60)]
+    children.append(it.node.delegate("also", to="a", parent=second, timeout=300.0))
+    it.bus.step()
+    for agent in (b"asks", b"also"):
+        it.node.send(Kind.UNREGISTER, source=agent, body={"condition": "restarting"})
+        it.bus.supervisor.step(it.bus.take_arrivals(), it.bus.now, it.bus.wall)
+    it.bus.pass_time(1.0)
+
+    assert it.told() == dict.fromkeys(children, "agent_down")
+
+
+def test_an_agent_that_is_up_again_before_all_is_seen_to_takes_work_and_waits_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 64)
+    it = Asker()
+    say_moves(it.old)
+    it.bus.step()
+    children = [it.delegate(to="a") for _ in range(60)]
+    it.bus.step()
+    it.node.send(Kind.UNREGISTER, source=b"asks", body={"condition": "restarting"})
+    it.bus.supervisor.step(it.bus.take_arrivals(), it.bus.now, it.bus.wall)
+    it.node.register("asks", "z.z")
+    asked = it.d.delegate("d", "z.z", timeout=60.0)
+    it.bus.step()
+    it.bus.pass_time(1.0)
+
+    assert it.node.work() == [it.holder, asked]
+    assert 0 < len(it.told()) < len(children)
+
+
+def test_an_agent_that_goes_costs_what_it_waits_for_and_not_what_others_do():
+    costs: list[int] = []
+    for waiting in (100, 100, 800, 6_400):  # the first builds what the others find
+        it = Asker()
+        say_moves(it.old)
+        it.bus.step()
+        child = it.delegate(to="a")
+        for number in range(waiting):
+            it.d.delegate("d", to="a", timeout=600.0)
+            if number % 500 == 0:
+                it.bus.step()
+        it.bus.step()
+        with WorkCounter() as counter:
+            it.ends("restarting")
+        costs.append(counter.work)
+        assert it.told() == {child: "agent_down"}
+
+    assert costs[3] < 1.2 * costs[1]
 
 
 @pytest.mark.parametrize("says_first", ["a", "asks"])
@@ -619,6 +778,26 @@ def test_what_is_volatile_is_given_as_sent_again_as_a_node_may_have_had_it_befor
     world.settle()
 
     assert [bool(one & Flag.RESENT) for one in flags] == [True]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_agent_whose_node_is_not_back_may_wait_for_one_that_moves(is_first: bool):
+    world = World(window=2)
+    d, a, b, asks = world.life("d"), world.life("na", "a"), world.life("nb", "b"), world.life("np", "p")
+    world.settle()
+    root = d.ask("once", to="p", timeout=900.0)
+    world.settle()
+    asks.answer(root.number, Status.ACCEPTED)
+    a.say(pack_envelope(Kind.UNREGISTER, source=b"a", body=pack({"condition": "restarting"})))
+    world.settle()
+    child = asks.ask("once", to="a", timeout=900.0, source="p", parent=root.number)
+    world.settle()
+    world.crash()
+    a.leave("a", moves=True)
+    back(world, *((a, d, asks, b) if is_first else (d, asks, b, a)))
+    arrive(world, b, 2)
+
+    assert child.outcomes == [(Status.COMPLETED, "")]
 
 
 def test_a_checkpoint_knows_who_moves():

@@ -620,7 +620,7 @@ def _down_when_recovered(restore: Any) -> Any:
 def _nothing_refused(_refuse: Any) -> Any:
     """What waits for itself waits on."""
 
-    def mutated(self: Reassignment, agent: Any) -> Iterator[int]:
+    def mutated(self: Reassignment, entries: Any) -> Iterator[int]:
         yield from ()
 
     return mutated
@@ -628,7 +628,7 @@ def _nothing_refused(_refuse: Any) -> Any:
 
 def _waits_for_itself(_would: Any) -> Any:
     """What would wait for itself is taken."""
-    return lambda agent, parent: False
+    return lambda parent: False
 
 
 def _oldest_first(hand_back: Any) -> Any:
@@ -812,7 +812,7 @@ PLANTED: Final = (
     ),
     _mutant("handed back the oldest first", "order", (Responder, "hand_back", _oldest_first), 43, "moves"),
     _mutant(
-        "what waits for itself waits on", "moves", (Reassignment, "refuse_deadlocked", _nothing_refused), 382, "moves"
+        "what waits for itself waits on", "moves", (Reassignment, "_end_deadlocked", _nothing_refused), 382, "moves"
     ),
     replace(
         _mutant("what goes does not look for who waits", "moves", (Departures, "restarts", _kept_for_ever), 0, "moves"),
@@ -822,7 +822,7 @@ PLANTED: Final = (
         _mutant(
             "what would wait for itself is taken",
             "moves",
-            (ether_actors.supervisor.delegations.recipient_policy, "would_wait_for_itself", _waits_for_itself),
+            (ether_actors.supervisor.delegations.recipient_policy, "_has_to_end", _waits_for_itself),
             0,
             "moves",
         ),

@@ -21,7 +21,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.transport.sessions.cost import MOVED
 from ether_broker.wire.frame import Flag, name_of, read_header, rehead
 
-__all__ = ["EARLIER_RUN", "LOOKED_SHIFT", "MAX_ATTEMPTS", "Reassignment"]
+__all__ = ["EARLIER_RUN", "MAX_ATTEMPTS", "Reassignment"]
 
 MAX_ATTEMPTS: Final = 5
 """The largest number of runs of an idempotent delegation, which may be what kills its nodes: then the loss of a node
@@ -34,7 +34,7 @@ EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 """Of a sub-delegation that is cancelled for that."""
 
 
-LOOKED_SHIFT: Final = 5
+_LOOKED_SHIFT: Final = 5
 """32 delegations that are only looked at cost a point."""
 
 
@@ -70,7 +70,7 @@ class Reassignment:
         moves = agent.condition is Condition.MOVING
         if not moves:
             yield from self.drained(agent)
-        agent.session.input.spend(len(agent.work) >> LOOKED_SHIFT)
+        agent.session.input.spend(len(agent.work) >> _LOOKED_SHIFT)
         sent = sorted((entry for entry in agent.work if entry.state is not State.QUEUED), key=attrgetter("number"))
         moved: list[Entry] = []
         try:
@@ -100,13 +100,37 @@ class Reassignment:
             )
             yield 1
         if moves:
-            yield from self.refuse_deadlocked(agent)
+            yield from self._end_deadlocked(list(agent.work))
 
-    def refuse_deadlocked(self, agent: Registration) -> Generator[int, None, None]:
-        """Refuse what waits for an agent that moves and was delegated by agents which have to be gone before it is taken."""
-        waiting = [entry for entry in agent.work if entry.state is State.QUEUED]
-        deadlocked = [entry for entry in waiting if would_wait_for_itself(agent, entry.parent)]
-        yield from self._refuse_all(agent, deadlocked, "agent_down", "moves, and so does who delegated it")
+    def restarts(self, agent: Registration) -> Generator[int, None, None]:
+        """Have an agent that has to end its work not wait for agents that move.
+
+        Args:
+            agent: restarts, or drains.
+        """
+        below: list[Entry] = list(agent.work)
+        for entry in below:  # and what is added meanwhile
+            below += entry.children or ()
+        agent.session.input.spend(len(below) >> _LOOKED_SHIFT)
+        yield from self._end_deadlocked(below)
+
+    def _end_deadlocked(self, entries: list[Entry]) -> Generator[int, None, None]:
+        """Give to others, or refuse, what waits for an agent that moves, and would wait for itself."""
+        for entry in [entry for entry in entries if self._is_deadlocked(entry)]:
+            if not self._is_deadlocked(entry):
+                continue
+            choice = None if entry.pinned else self._recipients.another(entry)
+            if choice is not None and choice.agent.mailbox.has_room(entry):
+                self.rebalance(entry, choice)
+            else:
+                self._reject(entry, "agent_down", "moves, and who delegated it has to end before", retryable=True)
+            yield 1
+
+    def _is_deadlocked(self, entry: Entry) -> bool:
+        return (
+            entry.agent.condition is Condition.MOVING and entry.state is State.QUEUED and not entry.is_over
+            and would_wait_for_itself(entry.agent, entry.parent)
+        )  # fmt: skip
 
     def _end_earlier(self, entry: Entry) -> Generator[int, None, None]:
         """End the sub-delegations of a run of which another is to follow."""
@@ -140,17 +164,15 @@ class Reassignment:
         """
         yield from self.drained(agent)
         waiting = [entry for entry in agent.oldest_first if entry.state is State.QUEUED]
-        yield from self._refuse_all(agent, waiting, "agent_gone", why)
+        yield from self._refuse_all(agent, waiting, why)
         yield from self.lost(agent, "it left")
         while agent.work:  # what was handed back meanwhile too
-            yield from self._refuse_all(agent, agent.oldest_first, "agent_gone", why)
+            yield from self._refuse_all(agent, agent.oldest_first, why)
 
-    def _refuse_all(
-        self, agent: Registration, entries: list[Entry], code: str, why: str
-    ) -> Generator[int, None, None]:  # fmt: skip
+    def _refuse_all(self, agent: Registration, entries: list[Entry], why: str) -> Generator[int, None, None]:
         for entry in entries:
             if not entry.is_over and entry.agent is agent:
-                self._reject(entry, code, why, retryable=True)
+                self._reject(entry, "agent_gone", why, retryable=True)
                 yield 1
 
     def handed_back(self, entry: Entry) -> None:

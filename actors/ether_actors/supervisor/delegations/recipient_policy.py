@@ -30,7 +30,7 @@ _ANYTHING: Final = ANY.encode()
 _NOBODY: Final[frozenset[Registration]] = frozenset()
 _MOVING: Final = Condition.MOVING  # a member of an Enum costs a look-up each time that it is named
 _DRAINING: Final = Condition.DRAINING
-_GOING: Final = frozenset({Condition.RESTARTING, Condition.MOVING})
+_ENDING: Final = frozenset({Condition.RESTARTING, Condition.DRAINING})
 """Of agents whose nodes have them end what they work at."""
 _SINGLE: Final = Interface.SINGLE
 _CHAINED: Final = Interface.CHAINED
@@ -153,10 +153,11 @@ class RecipientPolicy:
             return choice
         if parent is not None and (choice := self._best(capability, grant, parent, set())) is not None:
             raise cycle(parent, choice.agent)
-        if (choice := registry.choose(capability, _CHAINED if parent is None else _SINGLE, grant)) is not None:
+        other = _CHAINED if parent is None else _SINGLE
+        if (choice := registry.choose(capability, other, grant, may_move=not _has_to_end(parent))) is not None:
             if not choice.agent.manifest.takes(_kind(parent)):
                 raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
-            if choice.agent not in blocked and not would_wait_for_itself(choice.agent, parent):
+            if choice.agent not in blocked:
                 return choice  # the first look came to its bound before it
         holders = list(islice(registry.holders(capability, grant), _SHOWN))
         if holders:
@@ -173,9 +174,9 @@ class RecipientPolicy:
     def _best(
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
-        """The best of those that take such a delegation, and can end it before its delegator has to be gone."""
-        choice = self._state.registry.choose(capability, _kind(parent), grant, without)
-        return None if choice is None or would_wait_for_itself(choice.agent, parent) else choice
+        """The best of those that take such a delegation, and end it before its delegator has to be gone."""
+        may_move = not _has_to_end(parent)
+        return self._state.registry.choose(capability, _kind(parent), grant, without, may_move=may_move)
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,
@@ -192,9 +193,20 @@ class RecipientPolicy:
 def would_wait_for_itself(agent: Registration, parent: Entry | None) -> bool:
     """Whether a delegation would wait for an agent that moves, and keep its delegator's node from letting that go.
 
-    Both may move to one node, where none of them starts before the other has ended its work.
+    Its next node may start it only when the other has ended its work.
     """
-    return agent.condition is _MOVING and parent is not None and parent.agent.condition in _GOING
+    return agent.condition is _MOVING and _has_to_end(parent)
+
+
+def _has_to_end(parent: Entry | None) -> bool:
+    """Whether an agent has to end a delegation, or one that this was made for, as it restarts, drains or moves.
+
+    Of one whose node is not back since the broker restarted nobody knows.
+    """
+    return parent is not None and any(
+        entry.agent.condition is _MOVING or (entry.agent.condition in _ENDING and not entry.agent.session.lost)
+        for entry in parent.ancestors()
+    )
 
 
 def _kind(parent: Entry | None) -> Interface:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from math import inf
-from operator import attrgetter
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.reassignment import LOOKED_SHIFT, Reassignment
-from ether_actors.supervisor.delegations.recipient_policy import would_wait_for_itself
+from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.membership.lost_agents import LostAgents
 from ether_actors.supervisor.registry.quota import let_go
 from ether_actors.supervisor.registry.registration import Condition, Registration
@@ -29,9 +27,11 @@ MOVES: Final = "moves"
 _IT_MOVES: Final = "it moves to another node"
 NOT_TAKEN: Final = "not_taken"
 """Why one is down for good that no node has taken in time."""
+_WHY: Final = {NOT_TAKEN: "moved, and no node has taken it"}
 _LEFT: Final = "left"
 _DRAINS: Final = "drains"
 _RETURNED: Final = "returned"
+_RESTARTS: Final = "restarts"
 POINTS_PER_STEP: Final = 128
 """The budget of a step: an agent that goes costs 1, a delegation that is ruled on or moved `_RULING`. Half as much is
 added where REGISTERs used it up."""
@@ -163,18 +163,15 @@ class Departures:
             )  # fmt: skip
 
     def restarts(self, agent: Registration) -> None:
-        """Refuse what an agent that has to end its work waits for at agents that move, as they may wait for its end."""
-        children = [child for entry in agent.work for child in entry.children or ()]
-        agent.session.input.spend(len(agent.work) + len(children) >> LOOKED_SHIFT)
-        movers = {child.agent for child in children if would_wait_for_itself(child.agent, child.parent)}
-        for mover in sorted(movers - self.waiting.keys(), key=attrgetter("name")):
-            self._begin(mover, MOVES, self._reassignment.refuse_deadlocked(mover))
+        """Have an agent whose node has it end its work not wait for agents that move, which may wait for its end."""
+        if self.waiting.get(agent, _RESTARTS) == _RESTARTS and any(entry.children for entry in agent.work):
+            self._begin(agent, _RESTARTS, self._reassignment.restarts(agent))
 
     def expire(self, agent: Registration) -> None:
         """Give up an agent that moves and that no node has taken in time: what waits for it goes to others, or is refused."""
         self.remembered.discard(agent)
         self._state.registry.condition(agent, Condition.DOWN)
-        self._begin(agent, _LEFT, self._leave(agent, NOT_TAKEN, "moved, and no node has taken it"))
+        self._begin(agent, _LEFT, self._leave(agent, NOT_TAKEN))
         self._state.event("agent_leaving", agent=agent.manifest.agent, node=agent.session.node, reason=NOT_TAKEN)
 
     def remove(self, agent: Registration, reason: str) -> None:
@@ -236,6 +233,8 @@ class Departures:
         """
         if again:
             self._again[agent] = self._reassignment.run_again(again)
+        if self.waiting.get(agent) == _RESTARTS:
+            self._end(agent)
         if agent.condition is Condition.UP and (agent.mailbox.waiting_count or agent in self.waiting or again):
             if is_changed:
                 self._begin(agent, _RETURNED)
@@ -286,6 +285,12 @@ class Departures:
         if work is not None:
             self._begun[agent] = work
 
+    def _end(self, agent: Registration) -> None:
+        """Let an agent wait no more."""
+        del self.waiting[agent]
+        self._begun.pop(agent, None)
+        self._wanted.pop(agent, None)
+
     def _run(self, agent: Registration, share: int) -> None:
         if share <= 0:
             return
@@ -304,8 +309,7 @@ class Departures:
                 done += next(work) + (self._state.registry.looked() >> HOLDERS_SHIFT)
         except StopIteration as end:
             gone = end.value or 1
-            del self.waiting[agent], self._begun[agent]
-            self._wanted.pop(agent, None)
+            self._end(agent)
         self._share.spend(done * _RULING + gone)
         session.input.spend(done + gone)
 
@@ -318,7 +322,9 @@ class Departures:
 
     def _drain(self, agent: Registration) -> _Work:
         self._state.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)
-        return self._reassignment.drained(agent)
+        yield from self._reassignment.drained(agent)
+        yield from self._reassignment.restarts(agent)
+        return None
 
     def _lose(self, agent: Registration, why: str) -> _Work:
         reason = MOVES if agent.condition is Condition.MOVING else _NODE_LOST
@@ -331,10 +337,10 @@ class Departures:
             self.remembered.forget(agent)
         return agent.places
 
-    def _leave(self, agent: Registration, reason: str, why: str = "has left") -> _Work:
+    def _leave(self, agent: Registration, reason: str) -> _Work:
         session = agent.session
         self._tell(agent.name, reason, session)
-        yield from self._reassignment.gone(agent, why)
+        yield from self._reassignment.gone(agent, _WHY.get(reason, "has left"))
         self._down(agent, reason)
         self._state.ledger.forget_ended_at_node(agent)
         let_go(agent)

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import Final, cast
 
 from ether_actors.supervisor.registry.holders import MOST_PASSED, Found, Holders
-from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.registry.replicas_by_load import Replicas
 from ether_broker.envelope.manifest.manifest import ANY, Interface, Manifest
 from ether_broker.security.access_list import EVERYTHING, Grant
@@ -132,7 +132,7 @@ class CapabilityIndex:
     # -- the choice ----------------------------------------------------------------------------------------------
 
     def best(
-        self, name: bytes, kind: Interface, grant: Grant, without: Container[Registration] = ()
+        self, name: bytes, kind: Interface, grant: Grant, without: Container[Registration] = (), *, may_move: bool = True
     ) -> Registration | None:  # fmt: skip
         """The best who takes it: the capability itself, else one that the name stands for, else anything.
 
@@ -141,14 +141,18 @@ class CapabilityIndex:
             kind: the pattern of the delegation.
             grant: what its delegator may reach.
             without: who is passed over.
+            may_move: whether it may be one that moves.
         """
         classes = self._holders.get(name)
         found = None if classes is None else self._best(classes, name, kind, grant, without)
-        if found is None and name in self._askable:
+        if (found is None or not (may_move or _stays(found))) and name in self._askable:
             found = self._best_below(name, kind, grant, without)
-        if found is None and name != _ANY and (classes := self._holders.get(_ANY)) is not None:
+        if (
+            (found is None or not (may_move or _stays(found))) and name != _ANY
+            and (classes := self._holders.get(_ANY)) is not None
+        ):  # fmt: skip
             found = self._best(classes, name, kind, grant, without, partial(self._is_for, name, grant, _ANY))
-        return None if found is None else found[4]
+        return None if found is None or not (may_move or _stays(found)) else found[4]
 
     def holder(self, name: bytes) -> Registration | None:
         """Whom `best` finds, for a delegation without a parent or an access list, among those that declare the name itself.
@@ -264,6 +268,11 @@ class CapabilityIndex:
         if replicas.resolve(name) != capability:
             return False
         return _permits(grant, name if capability == _ANY else capability, replicas.marks)
+
+
+def _stays(found: Found) -> bool:
+    """Whether the best of some does not move: who moves comes behind all others."""
+    return found[4].condition is not Condition.MOVING
 
 
 def _take(names: dict[bytes, dict[bytes, None]], name: bytes, capability: bytes) -> None:

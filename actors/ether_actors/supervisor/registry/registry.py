@@ -245,7 +245,7 @@ class Registry:
 
     def choose(
         self, capability: bytes, kind: Interface = _SINGLE, grant: Grant = EVERYTHING,
-        without: Container[Registration] = (),
+        without: Container[Registration] = (), *, may_move: bool = True,
     ) -> Choice | None:  # fmt: skip
         """The best of the holders that take work: the fewest delegations, then the lowest weight, then the most confident.
 
@@ -259,8 +259,9 @@ class Registry:
             kind: the pattern of the delegation, which has to be in the agent's interface.
             grant: what the delegator may reach.
             without: agents that are passed over.
+            may_move: whether it may be one that moves.
         """
-        agent = self.index.best(capability, kind, grant, without)
+        agent = self.index.best(capability, kind, grant, without, may_move=may_move)
         if agent is None:
             return None
         if agent.mailbox.on_change is None:  # else it gets another turn when it is given the work
