@@ -715,7 +715,7 @@ PLANTED: Final = (
         0,
         "retries",
     ),
-    _mutant("attempts with ids of their own", "retries", (RetriedDelegation, "_copy", _of_its_own), 8, "retries"),
+    _mutant("attempts with ids of their own", "retries", (RetriedDelegation, "_copy", _of_its_own), 1503, "retries"),
     _mutant("attempts to anybody", "retries", (RetriedDelegation, "_copy", _to_anybody), 0, "retries"),
     _mutant("attempts that miscount", "retries", (RetriedDelegation, "_copy", _miscounted), 0, "retries"),
     _mutant("handles of the first attempt", "retries", (Handle, "stand_for", _as_the_first), 0, "retries"),
