@@ -450,7 +450,7 @@ class Auditor:
             return  # its node held it for late and began others; by the clock of the machine's new start it is not late
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused, self.said_again)):
             return
-        key = (plan.source, agent, plan.is_volatile, plan.priority)  # between these no order is promised
+        key = (plan.source, agent, plan.is_volatile, priority_of(header.flags))  # between these no order is promised
         if plan.order < self._orders.get(key, 0):
             self.fail("order", f"{agent} began number {plan.order} of {plan.source} after {self._orders[key]}")
         self._orders[key] = plan.order
