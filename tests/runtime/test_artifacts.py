@@ -641,7 +641,15 @@ def test_a_callback_may_not_wait_for_what_another_runtime_fetches(tmp_path: Path
             caught.append(error)
         read_it.set()
 
-    read_it = threading.Event()
+    read_it, is_heard = threading.Event(), threading.Event()
+
+    class Late(Agent):
+        """Answers when its caller is sure to hear it later."""
+
+        @capability("late.answer")
+        def answer(self) -> None:
+            assert is_heard.wait(20.0)
+
     with (
         Runtime(bind="tcp://127.0.0.1:*") as has,
         Runtime(bind="tcp://127.0.0.1:*") as broker,
@@ -649,8 +657,9 @@ def test_a_callback_may_not_wait_for_what_another_runtime_fetches(tmp_path: Path
     ):
         (tmp_path / "report").write_bytes(CONTENT)
         artifact = has.artifact(tmp_path / "report")
-        broker.start(Scribe)
-        desk.delegate("scribe.described", {"path": str(tmp_path / "report")}).add_done_callback(read)
+        broker.start(Late)
+        desk.delegate("late.answer").add_done_callback(read)
+        is_heard.set()
         assert read_it.wait(20.0)
 
     assert [type(error) for error in caught] == [UsageError]
