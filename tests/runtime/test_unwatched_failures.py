@@ -188,6 +188,44 @@ def test_what_is_cut_short_or_cancelled_is_no_failure(bus: TestRuntime, caplog: 
     assert told(caplog) == []
 
 
+class Asking(Agent):
+    """Delegates to a `Patient`, and forgets it or not."""
+
+    @capability("asking.forgets")
+    def forgets(self, task: Task) -> str:
+        task.delegate("patient.wait")
+        return "done"
+
+    @capability("asking.raises")
+    def raises(self, task: Task) -> str:
+        task.delegate("patient.wait")
+        raise ValueError("no")
+
+    @capability("asking.looks")
+    async def looks(self, task: Task) -> str:
+        await task.delegate("patient.note", {"text": "x"})
+        task.delegate("patient.wait").add_done_callback(print)
+        return "done"
+
+
+def test_a_sub_delegation_that_a_handler_forgets_to_await_is_told(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus.start(Patient)
+    bus.start(Asking)
+    caplog.clear()
+    assert bus.delegate("asking.looks").result().ok
+    assert bus.delegate("asking.raises").result().status is Status.FAILED_EXECUTION
+    assert told(caplog) == []
+
+    assert bus.delegate("asking.forgets").result().ok
+
+    (message,) = told(caplog)
+    assert message.startswith(
+        "asking: the handler of asking.forgets returned before patient.wait had ended, which is cancelled"
+    )
+
+
 def test_without_logging_it_is_a_warning_on_stderr() -> None:
     program = """
 from ether import Agent, capability, every

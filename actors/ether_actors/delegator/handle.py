@@ -19,6 +19,7 @@ from ether_broker.envelope.payload import EMPTY, unpack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import EtherError, UsageError, WaitTimeout
+from ether_broker.name_hint import misses
 from ether_broker.number import is_number
 from ether_broker.text import printable
 from ether_broker.wire.codec import read_delegation, read_response
@@ -41,6 +42,23 @@ _UPDATES: Final = 1_000
 """Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
 _RESENT: Final = int(Flag.RESENT)
 _PROGRESS: Final = Status.PROGRESS.code
+_OF_RESPONSE: Final = "the outcome has it: `await` the handle, or handle.result()"
+_ELSEWHERE: Final = dict.fromkeys(
+    (
+        "confidence",
+        "data",
+        "error",
+        "from_agent",
+        "ok",
+        "progress",
+        "retry_after",
+        "status",
+        "summary",
+        "unresolved",
+        "unwrap",
+    ),
+    _OF_RESPONSE,
+)
 _Update = tuple[Header, bytes]
 _T = TypeVar("_T")
 
@@ -136,6 +154,16 @@ class Handle:
         self._callbacks: list[Callable[[Handle], None]] | None = None
         self._listeners: list[Callable[[_Update | None], None]] | None = None
         self._updates: deque[_Update] | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise misses(self, name, _ELSEWHERE)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it has an outcome, or somebody waits for one or is called with it."""
+        return self._done or self._waiter is not None or bool(self._callbacks) or bool(self._listeners)
 
     @property
     def delegation(self) -> Delegation:

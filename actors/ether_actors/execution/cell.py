@@ -41,6 +41,7 @@ from ether_broker.envelope.priority import NOT_NORMAL, priority_of
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, EtherError, InvalidState
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Header
 from ether_broker.wire.saved_state import BroughtState, SavedState
@@ -204,7 +205,7 @@ class Cell:
         agent.actor_stopped.set()
         raised = call_hook(agent.on_failure, type(error), error, error.__traceback__)
         if raised is not None:
-            logger.error("%s: on_failure raised", self.name, exc_info=raised)
+            self._tell_hook("on_failure", raised)
 
     def dismiss(self) -> None:
         """Let an agent clean up that came up and is not to take turns; call it in a thread that may wait."""
@@ -229,7 +230,11 @@ class Cell:
         agent.actor_stopped.set()
         raised = call_hook(agent.on_stop)
         if raised is not None:
-            logger.error("%s: on_stop raised", self.name, exc_info=raised)
+            self._tell_hook("on_stop", raised)
+
+    def _tell_hook(self, hook: str, raised: BaseException) -> None:
+        logger.error("%s: %s raised", self.name, hook, exc_info=raised)
+        warn_unread(logger, f"{self.name}: {hook} raised {raised!r:.200}")
 
     def stop(self) -> list[Work]:
         """End the agent; returns the work that it had not started. Call it in a thread that may wait."""
@@ -567,7 +572,7 @@ class Cell:
     def _finish(self, work: Work, response: Response) -> bool:
         """Send an outcome; whether it went as it is."""
         if work.task is not None:
-            work.task.close()
+            work.task.close(has_failed=response.status is Status.FAILED_EXECUTION)
             if work.task.is_bound:
                 response = checked(work.task, response)
         if response.external_id != work.external_id:

@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
@@ -25,6 +26,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
 from ether_broker.name_hint import misses
 from ether_broker.number import is_number
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import read_delegation
 from ether_broker.wire.frame import Header
 
@@ -48,6 +50,12 @@ _ELSEWHERE: Final = {
 _OFF_THE_BUS: Final = (
     "This task runs off the bus (Agent.execute), so there is nobody to {}: start the agent in a Runtime."
 )
+
+
+logger: logging.Logger = logging.getLogger("ether.unwatched")
+
+_MOST_LOOKED_AT: Final = 8
+"""Sub-delegations of one handler that are looked at as it returns, the newest."""
 
 
 class TaskServices(Protocol):
@@ -121,6 +129,7 @@ class Task:
     __slots__ = (
         "_budget",
         "_cancelled",
+        "_children",
         "_closed",
         "_delegation",
         "_last_progress",
@@ -149,6 +158,8 @@ class Task:
         self.started: float = services.monotonic() if services is not None else time.monotonic()
         self._cancelled = False
         self._closed = False
+        self._children: deque[Handle] | None = None
+        """The newest sub-delegations."""
         self._budget: BudgetAccount | None = None
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         self._last_progress = 0.0
@@ -350,6 +361,9 @@ class Task:
             raise
         if account is not None:
             account.follow(handle, given)
+        if self._children is None:
+            self._children = deque(maxlen=_MOST_LOOKED_AT)
+        self._children.append(handle)
         return handle
 
     def _delegate_again(self, delegation: Delegation, budget: Budget | None) -> Handle:
@@ -491,10 +505,22 @@ class Task:
         """Note that the delegation has ended without this handler."""
         self._cancelled = True
 
-    def close(self) -> float:
-        """Note that the handler has returned; the seconds that it took."""
+    def close(self, *, has_failed: bool = False) -> float:
+        """Note that the handler has returned; the seconds that it took.
+
+        Sub-delegations of which nobody has asked for the outcome, and which end with it, are told, unless it has failed.
+        """
         with self._progress_lock:
             self._closed = True
+        if self._children and not (has_failed or self._cancelled):
+            for handle in self._children:
+                if not handle.is_followed:
+                    message = (
+                        f"{self.agent}: the handler of {self.delegation.capability} returned before {handle.capability} had "
+                        "ended, which is cancelled with it: `await` the handle, or handle.result()."
+                    )
+                    logger.warning("%s", message)
+                    warn_unread(logger, message)
         return (time.monotonic() if self._services is None else self._services.monotonic()) - self.started
 
     def _now(self) -> float:

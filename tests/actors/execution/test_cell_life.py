@@ -10,6 +10,7 @@ import pytest
 from ether.testing import TestRuntime
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import capability
+from ether_actors.execution import cell as cell_module
 from ether_broker.envelope.delegation import Budget
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, DuplicateAgent, InvalidManifest, UnknownAgent
@@ -105,6 +106,19 @@ def test_an_on_stop_that_raises_is_logged_and_the_agent_is_gone(caplog):
 
         assert bus.agents() == []
     assert "on_stop raised" in caplog.text
+
+
+def test_a_hook_that_raises_is_a_warning_where_nobody_reads_the_log(monkeypatch):
+    class Clumsy(Worker):
+        def on_stop(self) -> None:
+            raise ValueError("from the hook")
+
+    found: list[str] = []
+    monkeypatch.setattr(cell_module, "warn_unread", lambda _logger, message: found.append(message))
+    with TestRuntime() as bus:
+        bus.start(Clumsy).stop()
+
+    assert found == ["clumsy: on_stop raised ValueError('from the hook')"]
 
 
 # -- starting and stopping ---------------------------------------------------------------------------------------

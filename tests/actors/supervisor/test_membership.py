@@ -74,6 +74,17 @@ def test_a_node_whose_name_is_taken_is_told_so():
     assert "choose another name" in refusal.body["message"]
 
 
+def test_a_node_with_the_name_of_an_agent_of_another_is_told_so_before_it_is_let_in():
+    bus = Bus()
+    bus.node("n", "a")
+    late = newcomer(bus, "a")
+    late.hello()
+    bus.step()
+
+    assert late.refusal().code == "name_taken"
+    assert [peer.node for peer in bus.state.session_table.sessions] == ["n"]
+
+
 def test_a_name_is_free_again_as_soon_as_its_node_has_said_bye():
     bus = Bus()
     peer = bus.node("n", "a")

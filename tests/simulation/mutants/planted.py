@@ -822,7 +822,7 @@ PLANTED: Final = (
         _mutant(
             "what would wait for itself is taken",
             "moves",
-            (ether_actors.supervisor.delegations.recipient_policy, "_has_to_end", _waits_for_itself),
+            (ether_actors.supervisor.delegations.recipient_policy, "has_to_end", _waits_for_itself),
             0,
             "moves",
         ),

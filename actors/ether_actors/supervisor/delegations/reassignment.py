@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
-from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy, would_wait_for_itself
+from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy, has_to_end
 from ether_actors.supervisor.registry.registration import Choice, Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
@@ -35,6 +35,7 @@ EARLIER_RUN: Final = "The run that it was made for was lost with its node."
 
 
 _LOOKED_SHIFT: Final = 5
+_LOOKED: Final = (1 << _LOOKED_SHIFT) - 1
 """32 delegations that are only looked at cost a point."""
 
 
@@ -100,37 +101,45 @@ class Reassignment:
             )
             yield 1
         if moves:
-            yield from self._end_deadlocked(list(agent.work))
+            yield from self._end_deadlocked(agent)
+
+    def _end_deadlocked(self, agent: Registration) -> Generator[int, None, None]:
+        """Give to others, or refuse, what waits for an agent that moves, and would wait for itself."""
+        looked, ending = 0, dict[Entry, bool]()
+        for entry in [entry for entry in agent.work if entry.parent is not None]:
+            parent = entry.parent
+            if parent not in ending:
+                ending[parent] = has_to_end(parent)
+                looked += parent.chain_length
+            if ending[parent] and _waits_for_mover(entry):
+                self._take_from_mover(entry)
+                yield 1
+            looked += 1
+            if looked >> _LOOKED_SHIFT:
+                looked = 0
+                yield 1
 
     def restarts(self, agent: Registration) -> Generator[int, None, None]:
-        """Have an agent that has to end its work not wait for agents that move.
+        """Have an agent that has to end its work not wait for agents that move, nor those that work for it.
 
         Args:
             agent: restarts, or drains.
         """
         below: list[Entry] = list(agent.work)
-        for entry in below:  # and what is added meanwhile
+        for looked, entry in enumerate(below, 1):  # and what is added meanwhile
             below += entry.children or ()
-        agent.session.input.spend(len(below) >> _LOOKED_SHIFT)
-        yield from self._end_deadlocked(below)
+            if _waits_for_mover(entry) and entry.parent is not None and has_to_end(entry.parent):
+                self._take_from_mover(entry)
+                yield 1
+            if not looked & _LOOKED:
+                yield 1
 
-    def _end_deadlocked(self, entries: list[Entry]) -> Generator[int, None, None]:
-        """Give to others, or refuse, what waits for an agent that moves, and would wait for itself."""
-        for entry in [entry for entry in entries if self._is_deadlocked(entry)]:
-            if not self._is_deadlocked(entry):
-                continue
-            choice = None if entry.pinned else self._recipients.another(entry)
-            if choice is not None and choice.agent.mailbox.has_room(entry):
-                self.rebalance(entry, choice)
-            else:
-                self._reject(entry, "agent_down", "moves, and who delegated it has to end before", retryable=True)
-            yield 1
-
-    def _is_deadlocked(self, entry: Entry) -> bool:
-        return (
-            entry.agent.condition is Condition.MOVING and entry.state is State.QUEUED and not entry.is_over
-            and would_wait_for_itself(entry.agent, entry.parent)
-        )  # fmt: skip
+    def _take_from_mover(self, entry: Entry) -> None:
+        choice = None if entry.pinned else self._recipients.another(entry)
+        if choice is not None and choice.agent.mailbox.has_room(entry):
+            self.rebalance(entry, choice)
+        else:
+            self._reject(entry, "agent_down", "moves, and who delegated it has to end before", retryable=True)
 
     def _end_earlier(self, entry: Entry) -> Generator[int, None, None]:
         """End the sub-delegations of a run of which another is to follow."""
@@ -334,6 +343,10 @@ class Reassignment:
             "reassigned", request_id=to_text(entry.request_id), agent=entry.agent.manifest.agent,
             capability=name_of(entry.capability), attempt=entry.attempt, returns=entry.returns,
         )  # fmt: skip
+
+
+def _waits_for_mover(entry: Entry) -> bool:
+    return entry.agent.condition is Condition.MOVING and entry.state is State.QUEUED and not entry.is_over
 
 
 def _is_with(agent: Registration, entry: Entry) -> bool:

@@ -23,7 +23,7 @@ from ether_broker.errors import AccessDenied
 from ether_broker.security.access_list import EVERYTHING, Grant
 from ether_broker.wire.frame import Flag, Header, name_of
 
-__all__ = ["RecipientPolicy", "would_wait_for_itself"]
+__all__ = ["RecipientPolicy", "has_to_end"]
 
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _ANYTHING: Final = ANY.encode()
@@ -135,7 +135,7 @@ class RecipientPolicy:
             )
         if not is_free and not grant.permits(name_of(choice.name), agent.manifest.agent):
             raise AccessDenied
-        if not agent.takes_work or would_wait_for_itself(agent, parent):
+        if not agent.takes_work or (agent.condition is _MOVING and not _may_move(parent)):
             message = f"{agent.manifest.agent} is {agent.condition.value}."
             code = "agent_draining" if agent.condition is _DRAINING else "agent_down"
             raise self._refused(grant, header, parent, code, message, retryable=True)
@@ -154,7 +154,7 @@ class RecipientPolicy:
         if parent is not None and (choice := self._best(capability, grant, parent, set())) is not None:
             raise cycle(parent, choice.agent)
         other = _CHAINED if parent is None else _SINGLE
-        if (choice := registry.choose(capability, other, grant, may_move=not _has_to_end(parent))) is not None:
+        if (choice := registry.choose(capability, other, grant, may_move=_may_move(parent))) is not None:
             if not choice.agent.manifest.takes(_kind(parent)):
                 raise self._refused(grant, header, parent, "not_in_interface", _interface(choice.agent, parent))
             if choice.agent not in blocked:
@@ -175,8 +175,7 @@ class RecipientPolicy:
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
         """The best of those that take such a delegation, and end it before its delegator has to be gone."""
-        may_move = not _has_to_end(parent)
-        return self._state.registry.choose(capability, _kind(parent), grant, without, may_move=may_move)
+        return self._state.registry.choose(capability, _kind(parent), grant, without, may_move=_may_move(parent))
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,
@@ -190,23 +189,21 @@ class RecipientPolicy:
         )  # fmt: skip
 
 
-def would_wait_for_itself(agent: Registration, parent: Entry | None) -> bool:
-    """Whether a delegation would wait for an agent that moves, and keep its delegator's node from letting that go.
-
-    Its next node may start it only when the other has ended its work.
-    """
-    return agent.condition is _MOVING and _has_to_end(parent)
-
-
-def _has_to_end(parent: Entry | None) -> bool:
+def has_to_end(parent: Entry) -> bool:
     """Whether an agent has to end a delegation, or one that this was made for, as it restarts, drains or moves.
 
-    Of one whose node is not back since the broker restarted nobody knows.
+    It may not wait for an agent that moves: the next node may start that only when the other has ended its work. Of one whose
+    node is not back since the broker restarted nobody knows.
     """
-    return parent is not None and any(
+    return any(
         entry.agent.condition is _MOVING or (entry.agent.condition in _ENDING and not entry.agent.session.lost)
         for entry in parent.ancestors()
     )
+
+
+def _may_move(parent: Entry | None) -> bool:
+    """Whether an agent that moves may be given a sub-delegation of this."""
+    return parent is None or not has_to_end(parent)
 
 
 def _kind(parent: Entry | None) -> Interface:

@@ -164,7 +164,7 @@ class Departures:
 
     def restarts(self, agent: Registration) -> None:
         """Have an agent whose node has it end its work not wait for agents that move, which may wait for its end."""
-        if self.waiting.get(agent, _RESTARTS) == _RESTARTS and any(entry.children for entry in agent.work):
+        if agent.work and agent not in self.waiting:  # else it is seen to
             self._begin(agent, _RESTARTS, self._reassignment.restarts(agent))
 
     def expire(self, agent: Registration) -> None:

@@ -28,6 +28,7 @@ from ether_broker.errors import (
     AuthenticationFailed,
     EtherError,
     InvalidEnvelope,
+    NameTaken,
     NodeRefused,
     TooMuch,
 )
@@ -95,6 +96,12 @@ class Membership:
             info = said_of_itself(said)
             _check_name(node)
             identity = self._identity(address, node)
+            agent = state.registry.get(node.encode())
+            if agent is not None and agent.is_hosted and not agent.session.lost and agent.session.node != node:
+                raise NameTaken(
+                    f"{node!r} is the name of an agent of node {agent.session.node!r}: choose another name for the node, as "
+                    "agents and nodes share one set of names."
+                )
             session = state.session_table.open(address, node, info, state.now)
         except EtherError as error:
             state.session_table.refusals.note("", error.code, error)

@@ -6,7 +6,7 @@ What is the same is compared whole, field by field, whatever fields a specificat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, ObserverSpec
@@ -32,7 +32,9 @@ def check_reload(old: ClusterSpec, new: ClusterSpec) -> None:
     """
     if changed := changed_fields(old, new, "nodes"):
         told = (
-            f"{_KEYS.get(name, f'cluster.{name}')} ({_shown(old, name)}, now {_shown(new, name)})" for name in changed
+            one
+            for name in changed
+            for one in _told(_KEYS.get(name, f"cluster.{name}"), getattr(old, name), getattr(new, name))
         )
         raise InvalidSpec(
             f"A reload cannot change {', '.join(told)}: it changes the nodes, and the rest belongs to the broker or to the "
@@ -64,6 +66,16 @@ def _is_same(old: Any, new: Any) -> bool:
     return type(old) is type(new) and bool(old == new)
 
 
-def _shown(spec: ClusterSpec, name: str) -> str:
-    text = repr(getattr(spec, name))
+def _told(key: str, old: Any, new: Any) -> list[str]:
+    """A key that has changed with its values, or those below it that have."""
+    if is_dataclass(old) and type(old) is type(new):
+        return [
+            one for name in changed_fields(old, new)
+            for one in _told(f"{key}.{name}", getattr(old, name), getattr(new, name))
+        ]  # fmt: skip
+    return [f"{key} ({_shown(old)}, now {_shown(new)})"]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
