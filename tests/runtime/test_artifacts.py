@@ -33,7 +33,7 @@ from ether import (
     capability,
 )
 from ether.cluster import AgentSpec
-from ether.node.artifacts import artifact_server
+from ether.node.artifacts import artifact_fetcher, artifact_server
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.artifacts.artifact_server import ArtifactServer
 from ether.node.artifacts.transfer_places import MOST_OF_NODE, TransferPlaces
@@ -43,6 +43,7 @@ from ether_broker.envelope import artifact as artifact_module
 from ether_broker.envelope.views.agent_io import AgentInput
 from ether_broker.timing import Timing
 from ether_broker.wire.chunk import MOST_CHUNK, ChunkRequest
+from tests.runtime.script import script
 from tests.support import wait_until
 
 CONTENT = b"".join(number.to_bytes(8) for number in range(3 * MOST_CHUNK // 8)) + b"end"
@@ -321,6 +322,41 @@ def test_a_node_that_is_gone_is_named_at_last(tmp_path: Path) -> None:
         assert type(caught.value) is ArtifactUnavailable
     with pytest.raises(ArtifactUnavailable, match="No Runtime is open in this process"):
         artifact.read()
+
+
+JOINED = """
+import sys, threading
+from ether import Runtime
+from tests.runtime.test_artifacts import Scribe
+with Runtime.connect(sys.argv[1], name="desk") as desk:
+    desk.start(Scribe)
+    print("up")
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_node_that_is_killed_in_the_middle_is_waited_for_as_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(artifact_fetcher, "ABSENCE", 1.0)
+    answered = ArtifactFetcher.answered
+    timing = Timing(heartbeat=0.2, silence=1.0)
+    with Runtime(bind="tcp://127.0.0.1:*", timing=timing) as bus, script(JOINED, bus.url) as joined:
+        joined.line("up")
+        (tmp_path / "report").write_bytes(CONTENT * 20)
+        artifact = make(bus, tmp_path, "offer")
+
+        def kill_first(self: ArtifactFetcher, *args: Any) -> bool:
+            joined.process.kill()
+            joined.process.wait()  # three more chunks may be under way, and the others are not asked for yet
+            return answered(self, *args)
+
+        monkeypatch.setattr(ArtifactFetcher, "answered", kill_first)
+        said = r"'desk', which offered the artifact, is .* the bus\. [\d,]+ of 15,728,700 bytes"
+        with pytest.raises(ArtifactUnavailable, match=said) as caught:
+            artifact.read()
+        assert type(caught.value) is ArtifactUnavailable
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -8,12 +8,12 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable
 
-__all__ = ["FETCHERS", "FetchEnded", "Fetcher", "NodeAbsent", "Sealed", "fetch"]
+__all__ = ["ABSENCE", "FETCHERS", "FetchEnded", "Fetcher", "NodeAbsent", "Sealed", "fetch"]
 
+ABSENCE: Final = 10.0
+"""Seconds in which a node that is not on the bus may come back."""
 _PAUSE: Final = 0.2
-"""Seconds between two questions for a node that is not on the bus."""
-_ABSENCE: Final = 10.0
-"""Seconds in which such a node may come back."""
+"""Seconds between two questions for such a node."""
 _Failure: TypeAlias = ArtifactMismatch | ArtifactUnavailable
 
 
@@ -96,7 +96,7 @@ def fetch(
     for fetcher in list(FETCHERS):
         fetcher.check_may_wait()
     is_here = here.found_size is not None  # another file that has its path
-    tries = 1 if is_here else 1 + int(min(idle_timeout, _ABSENCE) / _PAUSE)
+    tries = 1 if is_here else 1 + int(min(idle_timeout, ABSENCE) / _PAUSE)
     failure = _fetch_by_any(lambda by: _fetch_by(by, artifact, write, compare, idle_timeout), reset, here, tries)
     if is_here and isinstance(failure, ArtifactMismatch | NodeAbsent):
         raise here from failure

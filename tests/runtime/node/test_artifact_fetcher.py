@@ -15,6 +15,7 @@ from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.artifacts.transfer_places import LOOK, Place, TransferPlaces
 from ether.node.connection.session_state import SessionState
 from ether_actors.task.task import RUNNING, Task
+from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.artifact import Artifact, ArtifactSource
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.payload import pack
@@ -24,7 +25,7 @@ from ether_broker.wire.chunk import MOST_CHUNK
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
 ARTIFACT = Artifact(
-    path="/report", sha256="0" * 64, size=MOST_CHUNK + 3, source=ArtifactSource(node="desk", file="1", key="k")
+    path="/report", sha256="0" * 64, size=0, source=ArtifactSource(node="desk", file="1", key="k")
 )  # fmt: skip
 
 
@@ -39,13 +40,17 @@ class Link:
         self.now, self.delay = 0.0, 0.0
         """Seconds by its clock, and until each answer comes."""
         self.taken_back: list[bytes] = []
+        self.lengths: dict[bytes, int] = {}
+        """{request id: bytes that it asks for}."""
         self.waits: Callable[[], object] = lambda: None
         """Called whenever it waits in vain."""
         self._left: float | None = None
         self._asked: list[bytes] = []
 
     def send(self, envelope: bytes, *, more_follows: bool = False) -> None:
-        self._asked.append(read_header(envelope).request_id)
+        header = read_header(envelope)
+        self._asked.append(header.request_id)
+        self.lengths[header.request_id] = read_map(envelope[header.body :], CONTROL)["length"]
 
     def send_now(self, envelope: bytes) -> None:
         header = read_header(envelope)
@@ -62,6 +67,7 @@ class Link:
 
     def wait(self, _event: object, seconds: float) -> bool:
         self.pauses.append(seconds)
+        self.now += seconds
         return False
 
     def take(self, queue: SimpleQueue[bytes], timeout: float | None) -> bytes:
@@ -79,7 +85,11 @@ class Link:
 
 
 def fetched(
-    answer: Callable[[ArtifactFetcher, list[bytes]], None], link: Link | None = None, *, idle_timeout: float = 1.0
+    answer: Callable[[ArtifactFetcher, list[bytes]], None],
+    link: Link | None = None,
+    *,
+    idle_timeout: float = 1.0,
+    size: int = MOST_CHUNK + 3,
 ) -> tuple[bytes, Link]:
     """The bytes that come when a broker answers like this, which is called for all that was asked in one go."""
     link = link or Link()
@@ -89,7 +99,10 @@ def fetched(
     resources: Any = link
     fetcher = ArtifactFetcher(resources, resources, state)
     came = bytearray()
-    fetcher.fetch(ARTIFACT, came.extend, idle_timeout)
+    try:
+        fetcher.fetch(ARTIFACT.model_copy(update={"size": size}), came.extend, idle_timeout)
+    finally:
+        assert "desk" not in fetcher._places._taken
     return bytes(came), link
 
 
@@ -98,8 +111,8 @@ def bring(fetcher: ArtifactFetcher, request_id: bytes, body: bytes) -> None:
     assert fetcher.answered(read_header(envelope), envelope)
 
 
-def refuse(fetcher: ArtifactFetcher, request_id: bytes) -> None:
-    envelope = pack_envelope(Kind.ERROR, request_id=request_id, body=pack({"code": TooMuch.code, "message": "wait"}))
+def refuse(fetcher: ArtifactFetcher, request_id: bytes, code: str = TooMuch.code) -> None:
+    envelope = pack_envelope(Kind.ERROR, request_id=request_id, body=pack({"code": code, "message": "not now"}))
     assert fetcher.answered(read_header(envelope), envelope)
 
 
@@ -139,6 +152,42 @@ def test_what_the_broker_cannot_pass_on_is_asked_again_after_a_pause() -> None:
 
     assert came == bytes(MOST_CHUNK) + b"end"
     assert link.pauses == [artifact_fetcher._PAUSE]
+
+
+@pytest.mark.parametrize("code", [ArtifactUnavailable.code, TooMuch.code])
+def test_a_node_that_is_lost_when_chunks_have_come_has_10_s_to_be_back(code: str) -> None:
+    link = Link()
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        if not link.now:
+            bring(fetcher, asked.pop(0), bytes(MOST_CHUNK))
+        for request_id in asked:
+            refuse(fetcher, request_id, code)
+
+    is_absent = code == ArtifactUnavailable.code
+    said = "^not now 262,144 of 524,291 bytes had come" if is_absent else "^No byte of /report came for 30 s"
+    with pytest.raises(ArtifactUnavailable, match=said) as caught:
+        fetched(answer, link, idle_timeout=30.0, size=2 * MOST_CHUNK + 3)
+
+    assert type(caught.value) is ArtifactUnavailable  # so that nobody begins it anew, for another 10 s
+    assert link.now == pytest.approx(10.0 if is_absent else 30.0, abs=2 * artifact_fetcher._PAUSE)
+
+
+def test_a_node_that_is_back_within_10_s_goes_on_and_has_them_again() -> None:
+    link = Link()
+    came_at: list[float] = []
+
+    def answer(fetcher: ArtifactFetcher, asked: list[bytes]) -> None:
+        for request_id in asked:
+            if link.now >= 9.0 * len(came_at):
+                came_at.append(link.now)
+                bring(fetcher, request_id, bytes(link.lengths[request_id]))
+            else:
+                refuse(fetcher, request_id, ArtifactUnavailable.code)
+
+    came, _ = fetched(answer, link, idle_timeout=30.0, size=2 * MOST_CHUNK + 3)
+    assert len(came) == 2 * MOST_CHUNK + 3
+    assert came_at == pytest.approx([0.0, 9.0, 18.0], abs=2 * artifact_fetcher._PAUSE)
 
 
 def test_what_is_given_up_is_taken_back() -> None:

@@ -20,7 +20,7 @@ from ether.node.connection.session_state import SessionState
 from ether_actors.execution.resources import Resources
 from ether_actors.task.task import running_task
 from ether_actors.threads.latch import Latch
-from ether_broker.artifacts.fetching import FetchEnded, NodeAbsent
+from ether_broker.artifacts.fetching import ABSENCE, FetchEnded, NodeAbsent
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.ids import new_id
@@ -78,7 +78,8 @@ class ArtifactFetcher:
 
         Raises:
             ArtifactMismatch: its node has another file by now.
-            ArtifactUnavailable: its node does not give its bytes, or nothing came for `idle_timeout` seconds.
+            ArtifactUnavailable: its node does not give its bytes, nothing came for `idle_timeout` seconds, or its node left the
+                bus after something had come and was not back for 10.
             FetchEnded: the delegation whose handler asks was cancelled.
             NodeAbsent: its node is not on the bus, or the broker is silent, before anything came.
             Closed: the runtime was closed meanwhile.
@@ -162,7 +163,16 @@ class ArtifactFetcher:
                 write(data)
             return True
         transfer.refused(header.request_id)
-        _check_refusal(header, envelope, artifact, has_begun=transfer.has_begun)
+        try:
+            _check_refusal(header, envelope, artifact)
+        except NodeAbsent as error:  # it may come back
+            if not transfer.has_begun:
+                raise
+            if transfer.absent >= ABSENCE:
+                raise ArtifactUnavailable(
+                    f"{error} {transfer.written:,} of {artifact.size:,} bytes had come."
+                ) from None
+            transfer.absent += _PAUSE
         self.pause(_PAUSE)
         return False
 
@@ -209,12 +219,12 @@ class ArtifactFetcher:
         self.begin_again()
 
 
-def _check_refusal(header: Header, envelope: bytes, artifact: Artifact, *, has_begun: bool) -> None:
+def _check_refusal(header: Header, envelope: bytes, artifact: Artifact) -> None:
     """Raise what is said instead of a chunk, unless the next time may be another.
 
     Raises:
         ArtifactMismatch: its node has another file by now.
-        NodeAbsent: its node is away, and nothing has come of it.
+        NodeAbsent: its node is away.
         ArtifactUnavailable: the same would be said again.
     """
     try:
@@ -225,8 +235,6 @@ def _check_refusal(header: Header, envelope: bytes, artifact: Artifact, *, has_b
     if code == TooMuch.code:
         return
     if header.kind == Kind.ERROR and code == ArtifactUnavailable.code:
-        if has_begun:
-            return  # it may come back
         raise NodeAbsent(message)
     if header.kind == Kind.CHUNK and code == ArtifactMismatch.code:
         raise ArtifactMismatch(message, artifact.path, artifact.sha256)

@@ -23,7 +23,7 @@ class ArtifactTransfer:
         size: bytes.
     """
 
-    __slots__ = ("_again", "_arrived", "_following", "_path", "_size", "asked", "silent", "written")
+    __slots__ = ("_again", "_arrived", "_following", "_path", "_size", "absent", "asked", "silent", "written")
 
     def __init__(self, path: str, size: int) -> None:
         self._path = path
@@ -34,6 +34,8 @@ class ArtifactTransfer:
         """Bytes that were given on."""
         self.silent: float = 0.0
         """Seconds without a byte while it had a place before."""
+        self.absent: float = 0.0
+        """Seconds of those since the last chunk in which its node was not on the bus."""
         self._following = 0
         self._arrived: dict[int, bytes] = {}
         self._again: deque[int] = deque()
@@ -84,6 +86,7 @@ class ArtifactTransfer:
                 f"{self._path} of {self._size:,} bytes is cut off: of {wanted} {len(data):,} came."
             )
         self._arrived[offset] = data
+        self.absent = 0.0
         while (following := self._arrived.pop(self.written, None)) is not None:
             self.written += len(following)
             yield following
