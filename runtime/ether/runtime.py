@@ -415,6 +415,8 @@ class Runtime:
         _check_start(agent, count, cls)
         base = _given("name", name) or (default_name(agent) if isinstance(agent, type) else "agent")
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
+        if scale is None and not count:
+            return []
         try:
             if scale is None:
                 is_named = name is not None and count == 1

@@ -7,8 +7,14 @@ from typing import Any
 import pexpect
 import pytest
 
+from ether import Agent, Event, Runtime, on_event
 from ether.cli.bus.agents import _condition
 from tests.cli.command import Command, table
+
+
+class Listener(Agent):
+    @on_event("a.*")
+    def hear(self, event: Event) -> None: ...
 
 
 def test_agents_are_listed_with_how_they_are_and_what_they_have_done(own: Command) -> None:
@@ -99,3 +105,16 @@ BLOCKING = {"blocking": {"seconds": 5.5, "at": "crew.py:12 in ask"}}
 def test_how_an_agent_is_in_a_few_words(told: dict[str, Any], shown: str) -> None:
     idle = {"condition": "up", "busy_for": 0.0, "stalled_for": 0.0, "load": {}, "in_flight": 0}
     assert _condition({**idle, **told}) == shown
+
+
+def test_an_agent_that_only_subscribes_is_listed_without_capabilities(own: Command, own_bus: Runtime) -> None:
+    own_bus.start(Listener)
+
+    assert own("capabilities").code == 0
+    assert own("capabilities", "greeter").code == 0
+    (row,) = [row for row in own("agents", "-o", "json").json if row["agent"] == "listener"]
+    assert row["capabilities"] == []
+    assert own("delegate", "test.greeting.missing").code == 5
+    assert own_bus.manifests("listener") == [
+        {"agent": "listener", "capabilities": [], "subscriptions": [{"topic": "a.*"}]}
+    ]

@@ -146,14 +146,14 @@ def test_sighup_reloads_on_a_terminal_that_is_there_and_ends_as_it_is_closed(alo
 
 
 @pytest.mark.slow
-def test_where_sighup_is_ignored_ether_reload_works_all_the_same(alone: Command, tmp_path: Path) -> None:
+def test_where_sighup_was_ignored_it_asks_for_a_reload_too(alone: Command, tmp_path: Path) -> None:
     file = write(tmp_path / "bus.yaml", "n1")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does, and a child has it
     try:
         with up(alone, str(file)) as it:
-            os.kill(it.process.pid, signal.SIGHUP)
             write(file, "n1", count=2)
-            assert alone("reload").out.startswith("started   n1/n1-ada-2\n")
+            os.kill(it.process.pid, signal.SIGHUP)
+            it.hears("started   n1/n1-ada-2")
             assert it.end() == 0
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -165,11 +165,15 @@ def test_a_file_that_is_not_valid_or_changes_what_a_reload_cannot_changes_nothin
 ) -> None:
     file = write(tmp_path / "bus.yaml", "n1")
     with up(alone, str(file)) as it:
+        file_text = file.read_text(encoding="utf-8")
         file.write_text("cluster: {drian: 3}\nnodes: []", encoding="utf-8")
         bad = alone("reload", "--name", "default")
         os.kill(it.process.pid, signal.SIGHUP)
         it.hears("reload: refused: ")
         other = alone("reload", str(write(tmp_path / "other.yaml", "n1", more=", intensity: 2")))
+        limits = tmp_path / "limits.yaml"
+        limits.write_text(f"limits: {{window: 3}}\n{file_text}", encoding="utf-8")
+        below = alone("reload", str(limits))
         assert agents(alone) == {"n1-ada": "n1"}
         write(file, "n1", count=2)
         assert alone("reload").out.startswith("started   n1/n1-ada-2\n")  # the file that was refused is not its file
@@ -179,6 +183,7 @@ def test_a_file_that_is_not_valid_or_changes_what_a_reload_cannot_changes_nothin
     assert f"ether: invalid_spec: {file}:1:11: cluster has no key 'drian'. Did you mean 'drain'?" in bad.err
     assert (other.code, other.out) == (2, "")
     assert "cannot change cluster.intensity (5, now 2)" in other.err
+    assert "cannot change limits.window (128, now 3)" in below.err
 
 
 @pytest.mark.slow

@@ -317,6 +317,7 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
                 (task, "publish"),
                 (task, "broadcast"),
                 (task, "nothing"),
+                (task.delegate("seeker.echo"), "data"),
             ):
                 with pytest.raises(AttributeError) as caught:
                     getattr(owner, name)
@@ -331,6 +332,7 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
         "'Task' object has no attribute 'publish': self.bus.publish(topic, …)",
         "'Task' object has no attribute 'broadcast': task.delegate(…, to=NAME) for each",
         "'Task' object has no attribute 'nothing'",
+        "'Handle' object has no attribute 'data': the outcome has it: `await` the handle, or handle.result()",
     ]
 
 

@@ -7,6 +7,7 @@ artifact.open ─┬─► the file on this machine, if it is what was sealed
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from io import BufferedReader
@@ -26,6 +27,7 @@ __all__ = ["Artifact", "ArtifactSource"]
 
 MOST_FETCHED: Final = 4 << 30
 """Bytes of an artifact that are fetched from another machine, unless more are asked for (4 GiB)."""
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 IDLE_TIMEOUT: Final = 30.0
 """Seconds that may pass without a byte while an artifact is fetched."""
 _IN_LOOP: Final = (
@@ -183,7 +185,8 @@ class Artifact(Model):
 
         Raises:
             ArtifactMismatch, ArtifactUnavailable, UsageError: as `open`.
-            OSError: the copy cannot be written.
+            ArtifactUnavailable: also if there is no room for it.
+            OSError: the copy cannot be written otherwise.
         """
         _check_bounds(max_bytes, idle_timeout)  # before a file is made
         copy = Path(target)
@@ -192,6 +195,10 @@ class Artifact(Model):
             with part.open("xb") as out:
                 self._pour(root, out.write, lambda: out.truncate(out.seek(0)), max_bytes, idle_timeout)
             part.replace(copy)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise ArtifactUnavailable(f"{self.path} cannot be kept as {copy}: {error.strerror}.") from error
+            raise
         finally:
             part.unlink(missing_ok=True)
         return copy

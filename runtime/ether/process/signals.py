@@ -21,7 +21,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Stopping:
     """SIGTERM, SIGINT and SIGHUP as events to wait for; a context manager, in the main thread only.
 
-    A signal that was ignored stays so: `nohup` means what it says.
+    A signal that was ignored asks for no end: `nohup` means what it says.
 
     Args:
         at_once: called with the number of the second signal, in the main thread, wherever that is; default: ends the process
@@ -37,6 +37,7 @@ class Stopping:
         self._at_once = at_once
         self._on_hangup = on_hangup
         self._had_terminal = False
+        self._is_hangup_ignored = False
         self._reasons: SimpleQueue[str] = SimpleQueue()  # `put` may be called from a signal handler
         self._before: dict[int, Any] = {}
         self.signals: int = 0
@@ -64,8 +65,9 @@ class Stopping:
 
     def __enter__(self) -> Self:
         self._had_terminal = _has_terminal()
+        self._is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if number == signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._signalled)
         return self
 
@@ -75,6 +77,8 @@ class Stopping:
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP and (not self._had_terminal or _has_terminal()) and self._on_hangup():
+            return
+        if number == signal.SIGHUP and self._is_hangup_ignored:
             return
         self.signals += 1
         self.last = number

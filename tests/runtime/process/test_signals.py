@@ -70,6 +70,19 @@ def test_an_end_can_be_asked_for_from_within():
         assert stopping.signals == 0
 
 
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_hangup_that_was_ignored_may_ask_for_something_but_never_for_the_end(is_taken: bool):
+    asked: list[bool] = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stopping(refuse, lambda: asked.append(is_taken) or is_taken) as stopping:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stopping.wait(0.0) is None
+            assert (asked, stopping.signals) == ([is_taken], 0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_handlers_are_put_back_and_what_was_ignored_stays_so():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

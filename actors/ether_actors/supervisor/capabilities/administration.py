@@ -308,9 +308,9 @@ def _capability(name: str) -> Capability:
 def _manifest(agent: Registration, payer: InputQueue[Session]) -> dict[str, Any]:
     """With the schemas that its node sent. Of one that leaves, or has not registered since a restart, none are kept."""
     payer.spend(1 + reading(agent.packed))
-    manifest = agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    manifest = {"capabilities": [], **agent.manifest.model_dump(mode="json", exclude_defaults=True, by_alias=True)}
     said = read_map(agent.packed, MANIFEST).get("capabilities", ())
-    for row, declared in zip(manifest.get("capabilities", ()), said, strict=False):
+    for row, declared in zip(manifest["capabilities"], said, strict=False):
         row |= {key: declared[key] for key in SCHEMAS if declared.get(key)}
     return manifest
 

@@ -42,7 +42,8 @@ def bench(
 ) -> None:
     """Measure the bus beside raw sockets, a C proxy and NATS, in one run; only ratios within a run say something.
 
-    All cases but `peers` take about ten minutes, `--quick` three, with 3 rounds of 0.25 s.
+    Without names it runs all but `peers`, `events`, `artifact` and `map`. That takes about ten minutes, `--quick` three, with
+    3 rounds of 0.25 s.
     """
     from ether.lab.bench.bars import bars
     from ether.lab.bench.earlier import EarlierRun
