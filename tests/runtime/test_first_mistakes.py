@@ -332,7 +332,7 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
         "'Task' object has no attribute 'publish': self.bus.publish(topic, …)",
         "'Task' object has no attribute 'broadcast': task.delegate(…, to=NAME) for each",
         "'Task' object has no attribute 'nothing'",
-        "'Handle' object has no attribute 'data': the outcome has it: `await` the handle, or handle.result()",
+        "'InlineHandle' object has no attribute 'data': the outcome has it: `await` the handle, or handle.result()",
     ]
 
 

@@ -47,7 +47,7 @@ def test_endless_patience_waits_and_what_is_no_number_is_a_usage_error():
         assert [handle.done for handle in as_completed([bus.delegate("sub.do", timeout=10)], timeout=math.inf)] == [
             True
         ]
-        for wrong in (math.nan, True, "5"):
+        for wrong in (math.nan, True, "5", 10**400):
             handle = bus.delegate("sub.do", timeout=10)
             with pytest.raises(UsageError, match="seconds of patience, or None"):
                 handle.result(timeout=wrong)  # type: ignore[arg-type]
