@@ -199,6 +199,80 @@ def test_what_waits_is_rebalanced_while_a_node_is_away_and_none_is_given_twice()
     assert desk.outcomes() == {waiting: Status.COMPLETED}
 
 
+def test_what_waits_for_lost_instances_counts_for_one_that_comes_but_what_names_them() -> None:
+    """Or its node would not start more for it."""
+    bus, desk, host = started("a", "a-2")
+    [named] = ask(desk, 1, to="a-2", timeout=500.0)
+    begun, *waiting = ask(desk, 40, timeout=500.0)
+    [also_named] = ask(desk, 1, to="a-2", timeout=500.0)
+    assert given(host) == [(named, "a-2"), (begun, "a")]
+    host.die()
+    bus.pass_time(40.0)
+    assert desk.outcomes() == dict.fromkeys([named, begun], Status.FAILED_EXECUTION)
+
+    second = bus.node("second")
+    scale(second, "b")
+    bus.pass_time(TELL)
+
+    assert told(second)[-1] == {"b": len(waiting)}
+    assert [bus.agent(name).mailbox.waiting_count for name in ("a-2", "b")] == [1, len(waiting) - 1]
+    order = []
+    while work := given(second):
+        [(number, _)] = work
+        order.append(number)
+        second.respond("b", number)
+        bus.step()
+    assert order == waiting
+    assert bus.agent("a-2").work.keys() == {bus.entry(also_named)}
+
+
+def test_what_waits_for_a_lost_instance_stays_until_another_has_room() -> None:
+    bus, desk, host = started("a", limits=Limits(mailbox_count=4))
+    second = bus.node("second")
+    scale(second, "b")
+    begun = ask(desk, 2, timeout=500.0)
+    waiting = ask(desk, 8, timeout=500.0)
+    given(host), given(second)
+
+    host.die()
+    bus.pass_time(40.0)
+
+    assert [bus.agent(name).mailbox.waiting_count for name in ("a", "b")] == [4, 4]
+    assert bus.supervisor.rebalancing.job.at > bus.now, "it does not look again and again"
+    scale(second, "c")
+    assert [bus.agent(name).mailbox.waiting_count for name in ("a", "b", "c")] == [0, 4, 3]
+    second.respond("b", begun[1])
+    bus.step()
+    while work := given(second):
+        for number, agent in work:
+            second.respond(agent, number)
+        bus.step()
+    assert desk.outcomes() == {
+        begun[0]: Status.FAILED_EXECUTION,
+        **dict.fromkeys([begun[1], *waiting], Status.COMPLETED),
+    }
+
+
+def test_what_waits_for_a_lost_instance_is_not_given_to_one_that_waits_for_it() -> None:
+    """But to the next one that comes."""
+    bus, desk, host = started("a")
+    [above] = ask(desk, 1, timeout=500.0)
+    given(host)
+    second = bus.node("second")
+    scale(second, "b")
+    ask(desk, 1, timeout=500.0)
+    child = host.delegate("a", parent=above, timeout=500.0)
+    bus.step()
+    given(second)
+
+    second.die()
+    bus.pass_time(40.0)
+    assert [bus.agent(name).mailbox.waiting_count for name in ("a", "b")] == [0, 1]
+    scale(host, "a-2")
+
+    assert given(host) == [(child, "a-2")]
+
+
 def test_nodes_are_told_how_much_waits_and_runs_at_most_four_times_a_second() -> None:
     bus, desk, host = started("a")
     ask(desk, 4)

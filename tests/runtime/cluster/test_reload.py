@@ -476,6 +476,33 @@ def test_a_node_whose_process_must_be_another_keeps_what_waits_for_instances(tmp
     assert reports == [ReloadReport(restarted={"n1": "threads"})]
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_agent_whose_instances_had_other_names_scales_up_for_what_waits_when_its_node_is_back(
+    tmp_path: Path, *, is_killed: bool
+):
+    """Its first name was another node's when it started, and is free when it starts again."""
+    with world(tmp_path, node("n1", crew(3))) as it:
+        it.reload(node("n2", crew(3)))
+        wait_until(lambda: it.agents() == {"crew-4": "n2"}, what="it has moved")
+        shift = Shift(it)
+        shift.add(3, until="first")
+        shift.await_runs(3)
+        shift.add(6)
+        if is_killed:
+            it.cluster.signal("n2", signal.SIGKILL)
+            shift.await_runs(6)
+        else:
+            with it.reloading(node("n2", crew(3), threads=2)):
+                wait_until(lambda: conditions(it)["up"] == 0, what="none takes anything more")
+                (tmp_path / "first").touch()
+                shift.await_runs(6)
+        assert "crew" in it.agents()
+        it.go()
+        outcomes = [handle.result(20) for handle in shift.handles]
+
+    assert [outcome.ok for outcome in outcomes] == [not is_killed] * 3 + [True] * 6
+
+
 def test_an_entry_with_other_bounds_keeps_its_names_beside_one_of_the_same_class():
     first, second = (AgentSpec(CREW, kwargs={"word": word}, scale=Scale(max=2)) for word in ("first", "second"))
     before = place({}, [node("n1", first, second)])

@@ -457,6 +457,7 @@ def _keep_to_itself(_give_next: Any) -> Any:
 
     def mutated(_self: Rebalancing, instances: Any) -> None:
         instances.waiting.clear()
+        instances.lost.clear()
 
     return mutated
 

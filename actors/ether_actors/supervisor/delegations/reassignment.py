@@ -233,7 +233,7 @@ class Reassignment:
             agent.listener(agent)
 
     def rebalance(self, entry: Entry, choice: Choice) -> None:
-        """Give what waits for one agent to another that begins it at once."""
+        """Give what waits for one agent to another, behind what waits for that."""
         entry.agent.mailbox.forget(entry)
         self._give(entry, choice)
         self._delivery.send_waiting(choice.agent)

@@ -1,6 +1,6 @@
 """The rebalancing of what waits among the instances of agents that scale, and what their nodes are told of it. Sans-IO.
 
-a mailbox changes ──► changed ──► job ──► Reassignment.rebalance   what waits goes to who is free
+a mailbox changes ──► changed ──► job ──► Reassignment.rebalance   what waits goes to who is free, or up
                               └─► telling ──► SCALE ──► the node   how much each instance has to do
 a node ── SCALE ──► scaled ──► event                           how many instances it has now
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
-from ether_actors.supervisor.registry.registration import Registration
+from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
 from ether_actors.supervisor.state.round_robin import RoundRobin
@@ -48,7 +48,7 @@ class _Instances:
     So none is free in vain while something waits for another, whatever else is registered.
     """
 
-    __slots__ = ("due", "free", "key", "members", "waiting")
+    __slots__ = ("due", "free", "key", "lost", "members", "open", "waiting")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
@@ -58,6 +58,10 @@ class _Instances:
         """Those that begin at once what they are given, and some that do no more; next whose turn it is."""
         self.waiting: dict[Registration, None] = {}
         """Those for which something waits that others may have, and some for which nothing does any more."""
+        self.open: dict[Registration, None] = {}
+        """Those that begin what they are given, at once or after what waits for them; next whose turn it is."""
+        self.lost: dict[Registration, None] = {}
+        """Of `waiting`, those that are down, but for those of which no other could have the oldest since they changed last."""
         self.due: set[str] = set()
         """Whose turns they are looked at in."""
 
@@ -66,7 +70,8 @@ class Rebalancing:
     """The part of the supervisor that treats what waits for instances of an agent as one queue.
 
     As soon as an instance is free, it is given the oldest delegation that waits for another one that is alike, high priority
-    first; if something waits for more than 16, for one of 16 whose turn it is. Those are alike that declare the same
+    first; if something waits for more than 16, for one of 16 whose turn it is. While none is free, what waits for one that is
+    down waits for one that is up instead, in whose node's count it is. Those are alike that declare the same
     (capabilities, which of them are idempotent, exclusions, interface) and belong to the same rules of the access list: what
     somebody else registers, whom the delegators of these do not reach, is not one of them. A delegation stays where it is if
     its delegator names the instance, if another one has handed it back, and once none of those that are free may have it: by
@@ -107,7 +112,10 @@ class Rebalancing:
         instances = self._instances.get(agent)
         if instances is None:
             instances = self._enter(agent)
-        for some, belongs in ((instances.free, _is_free), (instances.waiting, _has_movable)):
+        for some, belongs in (
+            (instances.free, _is_free), (instances.waiting, _has_movable),
+            (instances.open, _is_open), (instances.lost, _is_lost),
+        ):  # fmt: skip
             if belongs(agent):
                 some.setdefault(agent)
             else:
@@ -137,7 +145,7 @@ class Rebalancing:
         instances = self._instances.pop(agent, None)
         if instances is None:
             return
-        for some in (instances.members, instances.free, instances.waiting):
+        for some in (instances.members, instances.free, instances.waiting, instances.open, instances.lost):
             some.pop(agent, None)
         if not instances.members:
             del self._alike[instances.key]
@@ -179,25 +187,36 @@ class Rebalancing:
         return 0.0 if owners else inf
 
     def _put(self, owner: str, instances: _Instances) -> None:
-        if instances.free and instances.waiting and owner not in instances.due:
+        if owner in instances.due:
+            return
+        if (instances.free and instances.waiting) or (instances.open and instances.lost):
             instances.due.add(owner)
             self._due.put(owner, (owner, instances), last=True)
 
     def _give_next(self, instances: _Instances) -> None:
-        """Give the oldest delegation that waits for an instance, and may go to others, to one that is free."""
-        waiting, free = _first(instances.waiting, _has_movable), _first(instances.free, _is_free)
-        if not waiting or not free:
+        """Give the oldest delegation that waits for an instance, and may go to others, to one that is free.
+
+        If none is, the oldest that waits for one that is down is given to one that is up and has room for it.
+        """
+        free = _first(instances.free, _is_free)
+        waiting = _first(instances.waiting, _has_movable) if free else _first(instances.lost, _is_lost)
+        takers = free or _first(instances.open, _is_open)
+        if not waiting or not takers:
             return
         before = min(waiting, key=lambda agent: _age(agent.mailbox.next_movable))
         entry = before.mailbox.next_movable
         assert entry is not None
-        choice = next(filter(None, (self._recipients.of(agent, entry) for agent in free)), None)
+        choices = (self._recipients.of(agent, entry) for agent in takers if free or agent.mailbox.has_room(entry))
+        choice = next(filter(None, choices), None)
         before.session.input.spend(REBALANCED + (self._state.registry.looked() >> HOLDERS_SHIFT))
-        if choice is None:
-            before.mailbox.withhold(entry)
-        else:
+        if choice is not None:
             self._reassignment.rebalance(entry, choice)
-            _to_end(instances.free, choice.agent)
+            for takes in (instances.free, instances.open):
+                _to_end(takes, choice.agent)
+        elif free:
+            before.mailbox.withhold(entry)
+        else:  # one that has no room, or all places of which its ancestors hold, is no reason why none may have it later
+            instances.lost.pop(before, None)
         _to_end(instances.waiting, before)
 
     def _tell(self) -> float:
@@ -227,6 +246,16 @@ def _is_free(agent: Registration) -> bool:
 def _has_movable(agent: Registration) -> bool:
     """Whether something waits for an instance that others may have."""
     return agent.mailbox.next_movable is not None
+
+
+def _is_open(agent: Registration) -> bool:
+    """Whether an instance begins what it is given."""
+    return agent.mailbox.is_open
+
+
+def _is_lost(agent: Registration) -> bool:
+    """Whether an instance is down for which something waits that others may have."""
+    return agent.condition is Condition.DOWN and _has_movable(agent)
 
 
 def _first(agents: dict[Registration, None], belongs: Callable[[Registration], bool]) -> list[Registration]:
