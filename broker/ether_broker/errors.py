@@ -255,7 +255,7 @@ class NodeRefused(Unavailable):
 
 
 class NameTaken(NodeRefused):
-    """Another node has the name; of one that has died, the broker notices it after 3 s at the latest."""
+    """Another node, or an agent of one, has the name; that a node has died, the broker notices after 3 s at the latest."""
 
 
 class MailboxFull(Unavailable):

@@ -16,6 +16,7 @@ from ether import (
     Event,
     InvalidEnvelope,
     Retry,
+    Runtime,
     Status,
     Task,
     Unserialisable,
@@ -201,6 +202,11 @@ class Asking(Agent):
         task.delegate("patient.wait")
         raise ValueError("no")
 
+    @capability("asking.cancels")
+    def cancels(self, task: Task) -> str:
+        task.delegate("patient.wait").cancel()
+        return "done"
+
     @capability("asking.looks")
     async def looks(self, task: Task) -> str:
         await task.delegate("patient.note", {"text": "x"})
@@ -224,6 +230,15 @@ def test_a_sub_delegation_that_a_handler_forgets_to_await_is_told(
     assert message.startswith(
         "asking: the handler of asking.forgets returned before patient.wait had ended, which is cancelled"
     )
+
+
+def test_a_sub_delegation_that_a_handler_cancels_is_not_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "ether"), Runtime() as bus:
+        bus.start(Patient)
+        bus.start(Asking)
+        assert bus.delegate("asking.cancels").result(10).ok
+
+    assert told(caplog) == []
 
 
 def test_without_logging_it_is_a_warning_on_stderr() -> None:

@@ -162,8 +162,8 @@ class Handle:
 
     @property
     def is_followed(self) -> bool:
-        """Whether it has an outcome, or somebody waits for one or is called with it."""
-        return self._done or self._waiter is not None or bool(self._callbacks) or bool(self._listeners)
+        """Whether it has an outcome or was cancelled, or somebody waits for one or is called with it."""
+        return self._done or self._waiter is not None or self._callbacks is not None or bool(self._listeners)
 
     @property
     def delegation(self) -> Delegation:
@@ -282,6 +282,10 @@ class Handle:
         The handler sees it in `task.cancelled` (an `async def` is cancelled), and its sub-delegations end too.
         """
         if not self._done:
+            made: list[Callable[[Handle], None]] = []
+            with self._owner.lock:
+                if self._callbacks is None:  # whoever cancels it has not forgotten it
+                    self._callbacks = made
             self._owner.cancel(self)
 
     def stream(self) -> Stream:

@@ -513,7 +513,7 @@ class Task:
         with self._progress_lock:
             self._closed = True
         if self._children and not (has_failed or self._cancelled):
-            for handle in self._children:
+            for handle in tuple(self._children):  # a thread of the handler may be about to append
                 if not handle.is_followed:
                     message = (
                         f"{self.agent}: the handler of {self.delegation.capability} returned before {handle.capability} had "
@@ -521,6 +521,7 @@ class Task:
                     )
                     logger.warning("%s", message)
                     warn_unread(logger, message)
+        self._children = None
         return (time.monotonic() if self._services is None else self._services.monotonic()) - self.started
 
     def _now(self) -> float:

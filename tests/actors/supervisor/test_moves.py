@@ -9,7 +9,7 @@ import pytest
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.membership import departures
 from ether_actors.supervisor.registry.registration import Condition
-from ether_broker.envelope.manifest.manifest import Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
@@ -383,6 +383,25 @@ def test_an_agent_that_is_up_again_before_all_is_seen_to_takes_work_and_waits_fo
 
     assert it.node.work() == [it.holder, asked]
     assert 0 < len(it.told()) < len(children)
+
+
+def test_an_agent_that_goes_while_what_waited_for_it_is_still_looked_at_is_seen_to(monkeypatch: pytest.MonkeyPatch):
+    it = Asker()
+    say_moves(it.old)
+    it.bus.step()
+    child = it.delegate(to="a")
+    it.bus.step()
+    for _ in range(300):
+        it.d.delegate("d", "z.z", timeout=600.0)
+    it.bus.step()
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 64)
+    it.node.register_manifest(Manifest(agent="asks", version="2.0.0", capabilities=(Capability(name="z.z"),)))
+    it.node.send(Kind.UNREGISTER, source=b"asks", body={"condition": "restarting"})
+    it.bus.supervisor.step(it.bus.take_arrivals(), it.bus.now, it.bus.wall)
+    assert it.bus.supervisor._membership.departures.waiting
+    it.bus.pass_time(1.0)
+
+    assert it.told() == {child: "agent_down"}
 
 
 def test_an_agent_that_goes_costs_what_it_waits_for_and_not_what_others_do():

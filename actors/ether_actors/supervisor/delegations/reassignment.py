@@ -125,7 +125,7 @@ class Reassignment:
         Args:
             agent: restarts, or drains.
         """
-        below: list[Entry] = list(agent.work)
+        below = [entry for entry in agent.work if entry.state is not State.QUEUED]
         for looked, entry in enumerate(below, 1):  # and what is added meanwhile
             below += entry.children or ()
             if _waits_for_mover(entry) and entry.parent is not None and has_to_end(entry.parent):
@@ -139,7 +139,9 @@ class Reassignment:
         if choice is not None and choice.agent.mailbox.has_room(entry):
             self.rebalance(entry, choice)
         else:
-            self._reject(entry, "agent_down", "moves, and who delegated it has to end before", retryable=True)
+            self._reject(
+                entry, "agent_down", "moves, and work for which it was delegated has to end before", retryable=True
+            )
 
     def _end_earlier(self, entry: Entry) -> Generator[int, None, None]:
         """End the sub-delegations of a run of which another is to follow."""

@@ -318,7 +318,13 @@ class Departures:
             return self._lose(agent, agent.session.lost)
         if reason == _LEFT:
             return self._leave(agent, reason)
-        return self._reassignment.returned(agent) if reason == _RETURNED else self._drain(agent)
+        return self._return(agent) if reason == _RETURNED else self._drain(agent)
+
+    def _return(self, agent: Registration) -> _Work:
+        yield from self._reassignment.returned(agent)
+        if agent.condition is not Condition.UP:  # it went meanwhile
+            yield from self._reassignment.restarts(agent)
+        return None
 
     def _drain(self, agent: Registration) -> _Work:
         self._state.event("agent_draining", agent=agent.manifest.agent, node=agent.session.node)

@@ -73,6 +73,8 @@ def _told(key: str, old: Any, new: Any) -> list[str]:
             one for name in changed_fields(old, new)
             for one in _told(f"{key}.{name}", getattr(old, name), getattr(new, name))
         ]  # fmt: skip
+    if repr(new).startswith("<"):  # of no use to anybody
+        return [key]
     return [f"{key} ({_shown(old)}, now {_shown(new)})"]
 
 
