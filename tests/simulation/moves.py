@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,12 +145,14 @@ class Moves:
             elif agent.work and now > until + _LATE:
                 self._fail(f"{len(agent.work)} wait for {name!r}, which no node took for {now - until:.1f} s too long")
             elif agent not in waiting:
-                self._check_deadlock(agent)
+                self._check_deadlock(agent, waiting)
 
-    def _check_deadlock(self, agent: Registration) -> None:
+    def _check_deadlock(self, agent: Registration, waiting: Container[Registration]) -> None:
         for entry in agent.work:
             holder = None if entry.parent is None or entry.state is not State.QUEUED else entry.parent.agent
-            if holder is not None and (holder.name in self._going or holder.name in self._moving):
+            if holder is None or holder in waiting:  # it is seen to, a share a step
+                continue
+            if holder.name in self._going or holder.name in self._moving:
                 self._fail(
                     f"{self._world.auditor.name(entry.request_id)} waits for {agent.name!r}, which moves, and "
                     f"{holder.name!r}, which delegated it, has to end before"

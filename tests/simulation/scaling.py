@@ -21,6 +21,8 @@ __all__ = ["BusyPool", "watched"]
 
 _LATE: Final = 2.0
 """Seconds without a decision after which nobody knows what was enough."""
+_EACH: Final = 0.25
+"""Seconds from one look to the next at most, of a process that runs."""
 _SOON: Final = 1.0
 """Seconds in which an instance that is needed is started: between two looks, and until the pool has a thread for it."""
 _BUSY: Final = 0.4
@@ -90,6 +92,8 @@ class _Looks:
             self.enough_since = self.at
         if now - self.at > _LATE:
             self.enough_since = self.needed_since = inf
+        elif now - self.at > _EACH:  # its process did not run, and could start nothing
+            self.needed_since += now - self.at
         is_enough = instances > scale.min and queue <= scale.per * (instances - 1)
         self.enough_since = min(self.enough_since, now) if is_enough else inf
         self.is_due = now - self.enough_since >= scale.cooldown - _ROUNDING
