@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_YOURS", "RUNNING", "Task", "TaskServices", "running_task"]
 
+logger: logging.Logger = logging.getLogger("ether.unwatched")
+
 PROGRESS_INTERVAL: Final = 0.02
 """Seconds between two progress responses without data; of those that come faster, the newest is sent later."""
 MAX_PROGRESS_DATA: Final = 10_000
 """Progress responses with data that one task may send."""
+_MOST_LOOKED_AT: Final = 8
+"""Sub-delegations of one handler that are looked at as it returns, the newest."""
 _ELSEWHERE: Final = {
     "publish": "self.bus.publish(topic, …)",
     "after": "self.bus.after(seconds, …)",
@@ -50,12 +54,6 @@ _ELSEWHERE: Final = {
 _OFF_THE_BUS: Final = (
     "This task runs off the bus (Agent.execute), so there is nobody to {}: start the agent in a Runtime."
 )
-
-
-logger: logging.Logger = logging.getLogger("ether.unwatched")
-
-_MOST_LOOKED_AT: Final = 8
-"""Sub-delegations of one handler that are looked at as it returns, the newest."""
 
 
 class TaskServices(Protocol):

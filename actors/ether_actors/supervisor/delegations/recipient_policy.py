@@ -175,7 +175,11 @@ class RecipientPolicy:
         self, capability: bytes, grant: Grant, parent: Entry | None, without: AbstractSet[Registration]
     ) -> Choice | None:  # fmt: skip
         """The best of those that take such a delegation, and end it before its delegator has to be gone."""
-        return self._state.registry.choose(capability, _kind(parent), grant, without, may_move=_may_move(parent))
+        registry, kind = self._state.registry, _kind(parent)
+        choice = registry.choose(capability, kind, grant, without)
+        if choice is None or choice.agent.condition is not _MOVING or _may_move(parent):
+            return choice
+        return registry.choose(capability, kind, grant, without, may_move=False)
 
     def _refused(
         self, grant: Grant, header: Header, parent: Entry | None, code: str, message: str, *, retryable: bool = False,

@@ -145,14 +145,17 @@ class CapabilityIndex:
         """
         classes = self._holders.get(name)
         found = None if classes is None else self._best(classes, name, kind, grant, without)
-        if (found is None or not (may_move or _stays(found))) and name in self._askable:
+        if not may_move:
+            found = _staying(found)
+        if found is None and name in self._askable:
             found = self._best_below(name, kind, grant, without)
-        if (
-            (found is None or not (may_move or _stays(found))) and name != _ANY
-            and (classes := self._holders.get(_ANY)) is not None
-        ):  # fmt: skip
+            if not may_move:
+                found = _staying(found)
+        if found is None and name != _ANY and (classes := self._holders.get(_ANY)) is not None:
             found = self._best(classes, name, kind, grant, without, partial(self._is_for, name, grant, _ANY))
-        return None if found is None or not (may_move or _stays(found)) else found[4]
+            if not may_move:
+                found = _staying(found)
+        return None if found is None else found[4]
 
     def holder(self, name: bytes) -> Registration | None:
         """Whom `best` finds, for a delegation without a parent or an access list, among those that declare the name itself.
@@ -270,9 +273,9 @@ class CapabilityIndex:
         return _permits(grant, name if capability == _ANY else capability, replicas.marks)
 
 
-def _stays(found: Found) -> bool:
-    """Whether the best of some does not move: who moves comes behind all others."""
-    return found[4].condition is not Condition.MOVING
+def _staying(found: Found | None) -> Found | None:
+    """The best of some, unless it moves: then all do, as who moves comes behind all others."""
+    return None if found is None or found[4].condition is Condition.MOVING else found
 
 
 def _take(names: dict[bytes, dict[bytes, None]], name: bytes, capability: bytes) -> None:
