@@ -20,7 +20,7 @@ from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent
 from ether_actors.agent.agent_bus import AgentBus
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.declarations.capability import capability
-from ether_actors.agent.declarations.event_handler import Event, on_event
+from ether_actors.agent.declarations.event_handler import on_event
 from ether_actors.agent.declarations.schedule import cron, every
 from ether_actors.agent.delayed import Delayed
 from ether_actors.agent.scale import Scale
@@ -30,6 +30,7 @@ from ether_actors.delegator.mapped import Mapped
 from ether_actors.delegator.retry import Retry
 from ether_actors.observers.observer import Observation, Observer
 from ether_actors.task.budget import BudgetAccount
+from ether_actors.task.event import Event
 from ether_actors.task.lease import Lease
 from ether_actors.task.task import Task
 from ether_broker.encoding.frozen import thaw

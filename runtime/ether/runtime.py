@@ -19,7 +19,7 @@ from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
-from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.agent.publishing import publish_params
 from ether_actors.agent.scale import Scale
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.mapped import WINDOW, Mapped
@@ -28,6 +28,7 @@ from ether_actors.delegator.retry import Retry, check_retry
 from ether_actors.number_check import check_number, is_count
 from ether_actors.observers.observer import Observer, check_hooks
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation, Durability
+from ether_broker.envelope.names import PUBLISH
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox.mailbox_limits import Limits

@@ -11,8 +11,21 @@ from functools import partialmethod
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from ether import Agent, Observation, Observer, Runtime, Status, Task, UsageError, capability
+from ether import (
+    Agent,
+    Event,
+    InvalidEnvelope,
+    Observation,
+    Observer,
+    Runtime,
+    Status,
+    Task,
+    UsageError,
+    capability,
+    on_event,
+)
 from ether.observers import Log, Metrics
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import new_id
@@ -43,6 +56,25 @@ class Worker(Agent):
         import asyncio
 
         await asyncio.sleep(60)
+
+
+class Totals(BaseModel):
+    words: int = 0
+
+
+class Tally(Agent):
+    """Saves a state, publishes an event, and is given it."""
+
+    state: Totals
+
+    @capability("work.count")
+    def count(self, text: str) -> None:
+        self.state.words += len(text.split())
+        self.bus.publish("work.counted", {"words": [self.state.words]}).result()
+
+    @on_event("work.*")
+    def note(self, event: Event) -> None:
+        pass
 
 
 class Recorder(Observer):
@@ -512,3 +544,35 @@ def test_the_face_of_the_observers_exports_what_it_names_and_nothing_heavy() -> 
     loaded = run_python("import ether.observers, sys; print(*sys.modules)").split()
     assert {"asyncio", "prometheus_client", "rich", "typer", "yaml"}.intersection(loaded) == set()
     assert "ether.observers" not in run_python("import ether, sys; print(*sys.modules)").split()
+
+
+def test_an_observer_reads_published_events_and_saved_states_as_values():
+    with Runtime() as bus:
+        bus.start(Tally)
+        recorder = bus.observe(Recorder())
+        counted = bus.delegate("work.count", {"text": "two words"})
+        assert counted.result().ok
+        wait_until(lambda: any(seen.capability == "ether.event.work.counted" for seen in recorder.seen))
+        assert bus.settle(recorder)
+
+    events = {seen.capability: seen.published for seen in recorder.seen if seen.published is not None}
+    published, delivered = events["ether.publish"], events["ether.event.work.counted"]
+    assert published.id == delivered.id
+    assert published.time <= delivered.time
+    for event in (published, delivered):
+        assert (event.topic, event.data, event.publisher) == ("work.counted", {"words": [2]}, "tally")
+    (saved,) = [
+        seen.event for seen in recorder.seen if seen.kind is Kind.EVENT and seen.event["event"] == "agent_state"
+    ]
+    assert (saved["agent"], saved["state"]) == ("tally", {"words": 2})
+
+
+def test_a_publication_that_is_none_is_refused_where_an_observer_reads_it():
+    with Runtime() as bus:
+        recorder = bus.observe(Recorder())
+        bus.delegate("ether.publish", {"topic": "a.b"}).result()
+        assert bus.settle(recorder)
+
+    (asked,) = [seen for seen in recorder.seen if seen.kind is Kind.DELEGATION and seen.capability == "ether.publish"]
+    with pytest.raises(InvalidEnvelope, match=r"not the params of ether\.publish: 'data'"):
+        _ = asked.published

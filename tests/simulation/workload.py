@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import capability
-from ether_actors.agent.declarations.event_handler import Event, on_event
+from ether_actors.agent.declarations.event_handler import on_event
 from ether_actors.delegator.retry import Retry
+from ether_actors.task.event import Event
 from ether_actors.task.task import Task
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import Response

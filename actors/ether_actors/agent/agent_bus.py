@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 from uuid import UUID
 
 from ether_actors.agent.delayed import Delayed
-from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.agent.publishing import publish_params
 from ether_actors.delegator.options import check_keywords
 from ether_actors.delegator.retry import check_retry
 from ether_broker.envelope.delegation import Delegation, Durability
+from ether_broker.envelope.names import PUBLISH
 from ether_broker.errors import Closed, UsageError
 from ether_broker.name_hint import misses
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, MOST_EVENT, check_containers
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
@@ -11,9 +11,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidEnvelope, PayloadTooLarge
 from ether_broker.number import is_number
 
-__all__ = ["PUBLISH", "publish_params"]
-
-PUBLISH: Final = "ether.publish"
+__all__ = ["publish_params"]
 
 
 def publish_params(topic: str, data: Any, timeout: float | None) -> dict[str, Any]:

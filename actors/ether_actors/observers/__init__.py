@@ -7,6 +7,6 @@
 
 All of them are ordinary observers, made with nothing that yours could not use too.
 
-May import: `threads`, the layer below.
+May import: `task`, `threads`, the layer below.
 Used by: `execution`, `observers.metrics`, the layer above.
 """

@@ -8,11 +8,13 @@ import traceback
 from functools import cache, cached_property
 from typing import Any, ClassVar, Final
 
+from ether_actors.task.event import Event
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
-from ether_broker.envelope.payload import unpack
+from ether_broker.envelope.names import EVENT_PREFIX, PUBLISH
+from ether_broker.envelope.payload import readable, unpack
 from ether_broker.envelope.response import Response
-from ether_broker.errors import UsageError
+from ether_broker.errors import InvalidEnvelope, UsageError
 from ether_broker.name_hint import nearest
 from ether_broker.tap import ReadBatch
 from ether_broker.text import printable
@@ -23,6 +25,7 @@ from ether_broker.wire.frame import Header, Kind, read_header
 __all__ = ["Observation", "Observer", "check_hooks"]
 
 logger = logging.getLogger("ether.observer")
+_PUBLISH: Final = PUBLISH.encode()
 _MOST_SAID: Final = 500
 """Characters of what an observer raised that a warning has."""
 
@@ -93,8 +96,36 @@ class Observation:
 
     @cached_property
     def event(self) -> dict[str, Any]:
-        """What happened: `event` is its name, the rest depends on it; only of an EVENT."""
-        return dict(unpack(self.envelope[self.header.body :]))
+        """What happened: `event` is its name, the rest depends on it; only of an EVENT.
+
+        Of `agent_state`, `state` is a dict of the fields that were saved; the bytes, if they cannot be read.
+        """
+        said = dict(unpack(self.envelope[self.header.body :]))
+        if said.get("event") == "agent_state":
+            said["state"] = readable(said["state"])
+        return said
+
+    @cached_property
+    def published(self) -> Event | None:
+        """The event that a delegation publishes (`ether.publish`) or delivers to a subscriber (`ether.event.TOPIC`); else None.
+
+        `published.id` is the same for the publication and all its deliveries. The `time` of a publication is its delegator's.
+
+        Raises:
+            InvalidEnvelope: it is neither, though its capability says so, or its data cannot be read.
+        """
+        name = self.header.capability
+        if self.header.kind != Kind.DELEGATION or not (name == _PUBLISH or name.startswith(EVENT_PREFIX)):
+            return None
+        delegation = self.delegation
+        try:
+            if name != _PUBLISH:
+                return Event.of_delivery(delegation.params)
+            return Event.of_publication(
+                delegation.params, self.from_agent, self.request_id, delegation.timestamp or 0.0
+            )
+        except (KeyError, TypeError) as error:
+            raise InvalidEnvelope(f"These are not the params of {self.capability}: {error}") from None
 
     def __repr__(self) -> str:
         return f"<Observation {self.number} {self.kind.name} {self.capability or self.from_agent} {self.request_id}>"

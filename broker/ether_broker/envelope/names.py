@@ -22,6 +22,7 @@ __all__ = [
     "MAX_TOPIC",
     "NAME_PATTERN",
     "PREFIX_PATTERN",
+    "PUBLISH",
     "SUBSCRIPTION_PATTERN",
     "SUPERVISOR",
     "TOPIC_PATTERN",
@@ -57,6 +58,8 @@ BUS_PREFIX: Final = b"ether."
 """What the capabilities of the bus itself begin with."""
 EVENT_PREFIX: Final = b"ether.event."
 """What stands before its topic in the capability by which an event is delivered; only the bus delegates it."""
+PUBLISH: Final = "ether.publish"
+"""The capability by which an event is published."""
 MAX_NAME: Final = 200
 MAX_TOPIC: Final = 180
 """Characters of an event's topic."""

@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from ether.audit.brief import brief
-from ether_actors.agent.publishing import PUBLISH
 from ether_actors.observers.observer import Observation
 from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.ids import NO_ID, to_bytes, to_text
-from ether_broker.envelope.names import EVENT_PREFIX
+from ether_broker.envelope.names import EVENT_PREFIX, PUBLISH
 from ether_broker.envelope.payload import readable
 from ether_broker.envelope.status import BY_CODE, Status
 from ether_broker.errors import EtherError
@@ -107,8 +106,6 @@ class AuditEntry(Observation):
                     _open(body.get("data"), "state")
             case _:
                 body = dict(thaw(self.event))
-                if body.get("event") == "agent_state":
-                    _open(body, "state")
         return body
 
     @property

@@ -1,52 +1,25 @@
-"""Events as an agent gets them: the decorator of the methods that handle them, and what such a method is given."""
+"""The methods of an agent that handle events, and the decorator that declares them."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ether_actors.agent.declarations.capability import hints_of, is_declared, task_parameter
 from ether_actors.agent.declarations.declared_methods import EVENT_MARK, check_is_new
+from ether_actors.task.event import Event
 from ether_actors.task.parameter_errors import ParameterError
-from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.manifest.subscription import Subscription
 from ether_broker.envelope.names import GRAMMAR, SUBSCRIPTION_PATTERN
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import InvalidEnvelope, InvalidManifest
 
-__all__ = ["Event", "EventHandler", "event_handlers_of", "on_event"]
+__all__ = ["EventHandler", "event_handlers_of", "on_event"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event that was published, as a method under `@on_event` gets it; it is deeply frozen.
-
-    Example:
-        class Clerk(Agent):
-            @on_event("orders.*")
-            def note(self, event: Event) -> None:
-                print(event.publisher, "says", event.topic, event.data["number"])
-
-        bus.start(Clerk)
-        published = bus.publish("orders.new", {"number": 7}).result()
-        assert published.data == {"subscribers": 1, "refused": []}
-    """
-
-    topic: str
-    """As it was published, such as `orders.new`."""
-    data: Any = field(hash=False)
-    """What the publisher said: dicts are mappings that cannot be changed, lists are tuples."""
-    publisher: str
-    """The agent that published it, or the name of the runtime."""
-    id: str
-    """The same for all subscribers, and for an event that is delivered again."""
-    time: float
-    """When the bus took it, as Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +96,10 @@ class EventHandler:
             ParameterError: they are no event's.
             InvalidEnvelope: as `unpack`.
         """
-        said = unpack(params, bounded=True)
         try:
-            data = freeze(unpack(said["data"], bounded=True))
-            event = Event(said["topic"], data, said["publisher"], said["id"], said["time"])
+            return {self._parameter: Event.of_delivery(unpack(params, bounded=True))}
         except (KeyError, TypeError):
             raise ParameterError("these are not the params of an event") from None
-        return {self._parameter: event}
 
     def result(self, _value: Any) -> None:
         """Nothing: nobody waits for it."""

@@ -12,8 +12,9 @@ from ether.lab.harness.role import Info, Role
 from ether.runtime import Runtime
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import capability
-from ether_actors.agent.declarations.event_handler import Event, on_event
+from ether_actors.agent.declarations.event_handler import on_event
 from ether_actors.delegator.handle import Handle
+from ether_actors.task.event import Event
 from ether_actors.threads.latch import Latch
 
 __all__ = ["SUBSCRIBERS", "EventBus", "Finish", "Subscriber"]
