@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -208,3 +210,40 @@ def test_a_node_that_cannot_be_is_a_usage_error(alone: Command, words: list[str]
 
     assert (done.code, done.out) == (2, "")
     assert said in done.err
+
+
+@pytest.mark.slow
+def test_a_cluster_without_a_name_does_not_go_on_with_what_one_of_another_folder_has_left(
+    alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl, shop = tmp_path / "crawl", tmp_path / "shop"
+    crawl.mkdir()
+    shop.mkdir()
+    journal = tmp_path / "ether" / "default" / "journal.db"
+
+    @contextmanager
+    def started(where: Path) -> Iterator[subprocess.Popen[str]]:
+        monkeypatch.chdir(where)
+        with alone.started("up", f"{AGENTS}:Counter", "--drain", "0", XDG_STATE_HOME=str(tmp_path)) as process:
+            yield process
+
+    with started(crawl) as process:
+        first_line(process)
+        assert "was last used" not in end(process)
+    with started(shop) as process:
+        first_line(process)
+        assert f"was last used by the one in {crawl}; give this one a name" in end(process)
+    with started(crawl) as process, Runtime.connect(first_line(process), name="me", drain=0.0) as bus:
+        waiting = bus.delegate("test.wait", {"seconds": 20.0})
+        assert next(iter(waiting.stream())).summary == "half way"
+        process.kill()
+        process.wait()
+    with started(shop) as process:
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 2
+        assert f"{journal}, the journal of clusters without a name, was last used by the one in {crawl}; " in err
+        assert "its delegations without an outcome: 1. Give this cluster a name" in err
+        assert f"rm {journal.with_name('origin')}" in err
+    with started(crawl) as process:
+        first_line(process)
+        assert "goes on; its delegations without an outcome: 1" in end(process)

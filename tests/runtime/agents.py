@@ -136,6 +136,10 @@ class EndsAtOnce(Agent):
     def on_start(self) -> None:
         threading.Timer(0.1, lambda: os._exit(3)).start()
 
+    @capability("loop.turn")
+    def turn(self) -> None:
+        pass
+
 
 class Refuses(Agent):
     """Does not start."""

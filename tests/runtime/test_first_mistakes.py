@@ -317,7 +317,8 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
                 (task, "publish"),
                 (task, "broadcast"),
                 (task, "nothing"),
-                (task.delegate("seeker.echo"), "data"),
+                (asked := task.delegate("seeker.echo"), "data"),
+                (asked, "progress"),
             ):
                 with pytest.raises(AttributeError) as caught:
                     getattr(owner, name)
@@ -333,6 +334,10 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
         "'Task' object has no attribute 'broadcast': task.delegate(…, to=NAME) for each",
         "'Task' object has no attribute 'nothing'",
         "'InlineHandle' object has no attribute 'data': the outcome has it: `await` the handle, or handle.result()",
+        (
+            "'InlineHandle' object has no attribute 'progress': iterate over handle.stream(), as in "
+            "`for update in handle.stream(): print(update.progress)`"
+        ),
     ]
 
 

@@ -13,13 +13,14 @@ from ether.node.agents.scaled_agent import ScaledAgent
 from ether.node.attached_observers import _wish
 from ether.node.node import Node
 from ether_actors.agent.agent import free_names
-from ether_actors.agent.publishing import PUBLISH, publish_params
+from ether_actors.agent.publishing import publish_params
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import CellState
 from ether_actors.observers.observer import Observation, Observer
 from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
+from ether_broker.envelope.names import PUBLISH
 from ether_broker.envelope.payload import Payload, pack, unpack
 from ether_broker.errors import Closed, EtherError, Unavailable
 from ether_broker.wire.frame import Flag, Header, Kind, read_header, rehead

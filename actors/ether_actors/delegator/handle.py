@@ -43,9 +43,12 @@ _UPDATES: Final = 1_000
 _RESENT: Final = int(Flag.RESENT)
 _PROGRESS: Final = Status.PROGRESS.code
 _OF_RESPONSE: Final = "the outcome has it: `await` the handle, or handle.result()"
-_ELSEWHERE: Final = dict.fromkeys((
-    "confidence", "data", "error", "from_agent", "ok", "progress", "retry_after", "status", "summary", "unresolved", "unwrap",
-), _OF_RESPONSE)  # fmt: skip
+_ELSEWHERE: Final = {
+    **dict.fromkeys((
+        "confidence", "data", "error", "from_agent", "ok", "retry_after", "status", "summary", "unresolved", "unwrap",
+    ), _OF_RESPONSE),
+    "progress": "iterate over handle.stream(), as in `for update in handle.stream(): print(update.progress)`",
+}  # fmt: skip
 _Update = tuple[Header, bytes]
 _T = TypeVar("_T")
 

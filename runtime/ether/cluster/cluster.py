@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
+from ether.cluster.journal_origin import JournalOrigin
 from ether.cluster.reloading.hosted_node import HostedNode, place
 from ether.cluster.reloading.reload import Reload
 from ether.cluster.reloading.reload_report import ReloadReport
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["GAVE_UP", "AgentSpec", "Cluster", "ClusterSpec", "NodeSpec", "up"]
 
 GAVE_UP: Final = 70
-"""Exit code of `up` when a process ended too often."""
+"""Exit code of `up` when the cluster gave up, as a process ended too often."""
 BROKER_PAUSE: Final = 1.0
 """Seconds between two restarts of the broker at most, but for a `backoff` that begins with more."""
 _BROKER: Final = "broker"
@@ -69,8 +70,9 @@ class Cluster:
 
     When the block is entered, all agents are registered. Leaving it drains: no new work starts, running work has
     `drain` seconds, then the processes get SIGKILL. No process, socket or file remains, and no process outlives this
-    one, however this one ends. A process that dies is restarted under its name, with a growing delay; after more than
-    `intensity` restarts within `period` seconds, the cluster ends all processes, and `failed` has the reason.
+    one, however this one ends. A process that dies is restarted under its name, with a growing delay. A node that dies more
+    than `intensity` times within `period` seconds is given up, with a warning, and the others go on. If it is the last node or
+    the broker, or the specification says `escalate`, the cluster ends all processes, and `failed` has the reason.
 
     The broker decides what happens to the work of a dead node (G3). A dead broker is restarted at the same address, and
     the nodes reconnect. With a journal (`journal="bus.db"`), earlier delegations continue (G2); without one, which is
@@ -90,6 +92,8 @@ class Cluster:
             running event loop, so `asyncio.run` is refused there.
         on_output: gets each line that a process prints, with its name; default: to our stderr.
         on_failed: told once why the cluster gave up.
+        on_recovered: told, when the cluster opens, how many delegations of its journal have no outcome, before any node starts;
+            what it raises, `open` raises, and the journal is as it was.
         fields: any other field of `ClusterSpec`; and with a number of nodes or their specs `durability`, as in a cluster file:
             `journal` keeps the journal of the cluster's `name`, where none is named, `memory` keeps none.
 
@@ -105,6 +109,7 @@ class Cluster:
         on_event: Callable[[str], None] = _ignore,
         on_output: Callable[[str, str], None] = to_stderr,
         on_failed: Callable[[ProcessFailed], None] = _ignore,
+        on_recovered: Callable[[int], None] = _ignore,
         **fields: Any,
     ) -> None:
         if isinstance(nodes, ClusterSpec):
@@ -116,6 +121,7 @@ class Cluster:
         self._watchers: dict[str, Any] = {
             "on_event": on_event, "on_output": on_output, "on_failed": on_failed
         }  # fmt: skip
+        self._on_recovered = on_recovered
         self._process_supervisor: ProcessSupervisor | None = None
         self._advertiser: Advertiser | None = None
         self._folder: str | None = None
@@ -183,6 +189,7 @@ class Cluster:
         process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
         broker = process_supervisor.wait_up(_BROKER)
         self._bind, self._url = _settled(self._bind, broker["endpoint"])
+        self._on_recovered(broker["unended"])
         if broker["unended"]:
             self._watchers["on_event"](
                 f"{self.spec.journal} goes on; its delegations without an outcome: {broker['unended']:,}"
@@ -390,7 +397,10 @@ class Cluster:
         spec, backoff = self.spec, None
         if last:  # everybody waits for the broker
             backoff = replace(spec.backoff, maximum=max(spec.backoff.initial, min(spec.backoff.maximum, BROKER_PAUSE)))
-        return ProcessSpec(name, module, request, 0.0 if last else spec.drain, spec.start_timeout, last, backoff)
+        drain = 0.0 if last else spec.drain
+        return ProcessSpec(
+            name, module, request, drain, spec.start_timeout, last, backoff, escalate=last or spec.escalate
+        )
 
     def _broker_request(self) -> dict[str, Any]:
         limits = self.spec.limits
@@ -537,7 +547,7 @@ def up(
         read: reads a cluster file; default: `load`, without options of a command line.
 
     Returns:
-        The exit code: 0 after a drain, `GAVE_UP` when a process ended too often, 128 and the number of the second
+        The exit code: 0 after a drain, `GAVE_UP` when the cluster gave up, 128 and the number of the second
         signal.
 
     Raises:
@@ -572,6 +582,7 @@ def up(
             on_event=on_event,
             on_output=lambda name, line: on_event(f"{name} | {line}"),
             on_failed=lambda error: stopping.post(str(error)),
+            on_recovered=JournalOrigin(spec, Path(file).parent if file else Path.cwd(), on_event).take_over,
         )
         with cluster:
             default = default_endpoint(spec.name)

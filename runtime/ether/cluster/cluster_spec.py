@@ -300,11 +300,13 @@ class ClusterSpec:
     log_level: str = "info"
     """Of the loggers in the nodes: debug, info, warning, error or critical."""
     intensity: int = INTENSITY
-    """Restarts of one process within `period` that are allowed; at one more, the cluster gives up."""
+    """Restarts of one process within `period` that are allowed; at one more, the process is given up."""
     period: float = PERIOD
     """Seconds."""
     backoff: Backoff = field(default_factory=Backoff)
     """The delays between restarts of one process."""
+    escalate: bool = False
+    """Whether the cluster ends with a node that is given up; it does with the broker, and with the last node."""
     journal: str | None = None
     """The file in which the broker keeps everything that passes (durability `journal`, G2); None keeps nothing."""
 
@@ -323,6 +325,8 @@ class ClusterSpec:
         for what, seconds in (("drain", self.drain), ("start_timeout", self.start_timeout)):
             if not is_number(seconds) or not 0 <= seconds < float("inf"):
                 raise InvalidSpec(f"{what} is {seconds!r}: give seconds, 0 or more.")
+        if not isinstance(self.escalate, bool):
+            raise InvalidSpec(f"escalate is {self.escalate!r:.80}: give True or False.")
         self._check_kinds()
         _check_shared_names(names, name_agents(self.nodes))
 

@@ -8,7 +8,8 @@
                                 └── OutputReader      what they print
 
 One thread owns it all and starts every process, because the kernel ties a child to the thread that started it
-(`ether.process.parent_link`). When one process has spent its budget, all are ended: half a cluster would answer nobody.
+(`ether.process.parent_link`). A process that has spent its budget is given up, and the others go on. All are ended if it
+escalates, or if none is left but the one that ends last.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ from ether_actors.restarts.events import (
     TimerFired,
 )
 from ether_actors.restarts.restart_machine import RestartMachine
-from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
+from ether_actors.restarts.supervisor_spec import ChildSpec, Restart, SupervisorSpec
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker import errors
 from ether_broker.errors import EtherError
+from ether_broker.unread_log import warn_unread
 
 __all__ = ["ProcessSpec", "ProcessStatistics", "ProcessSupervisor"]
 
@@ -86,6 +88,8 @@ class ProcessSpec:
     """Whether it ends only when all others have."""
     backoff: Backoff | None = None
     """The delays between its restarts; None: the process supervisor's."""
+    escalate: bool = False
+    """Whether all others end when it has been restarted too often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,9 @@ class ProcessStatistics:
     pid: int | None
     """None while there is none, as between two restarts."""
     state: Lifecycle
+    """DONE for one that was given up, after more restarts than are allowed."""
     restarts: int
-    """How often it was started again."""
+    """How often it was started again; 0 for one that was given up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,8 +158,9 @@ class ProcessSupervisor:
         self._facts: dict[str, dict[str, Any]] = {}
         self._failures: dict[str, EtherError] = {}
         self._last_ends: dict[str, tuple[int | None, str]] = {}
-        self._spent = ""
-        """Which process has spent its budget."""
+        self._given_up: dict[str, ProcessFailed] = {}
+        """{process that has spent its budget: what that means}."""
+        self._last_given_up = ""
         self._numbers = count(1)
         self._answers: dict[int, dict[str, Any] | None] = {}
         """{number of what is asked: what was answered}, while somebody waits for it."""
@@ -179,9 +185,12 @@ class ProcessSupervisor:
     def add(self, spec: ProcessSpec) -> None:
         """Start a process and keep it running from when it first was up; `wait_up` says whether it came up."""
         self._specs[spec.name] = spec
+        for known in (self._facts, self._failures, self._given_up):  # of an earlier one of that name
+            known.pop(spec.name, None)
         child = ChildSpec(spec.name, f"{spec.module}:main", shutdown=spec.drain)
         tree = SupervisorSpec(
-            spec.name, children=(child,), **{**self._budget, "backoff": spec.backoff or self._budget["backoff"]}
+            spec.name, children=(child,), restart=Restart.PERMANENT if spec.escalate else Restart.TEMPORARY,
+            **{**self._budget, "backoff": spec.backoff or self._budget["backoff"]},
         )  # fmt: skip
         self._post(lambda: self._add(tree))
 
@@ -203,7 +212,7 @@ class ProcessSupervisor:
             self._changed.wait_for(lambda: self._over or (name not in self._lives and name not in self._specs))
 
     def _remove(self, name: str, *, at_once: bool) -> None:
-        for known in (self._specs, self._facts, self._failures):
+        for known in (self._specs, self._facts, self._failures, self._given_up):
             known.pop(name, None)
         self._tell(Remove((_ROOT, name)))
         life = self._lives.get(name)
@@ -229,7 +238,7 @@ class ProcessSupervisor:
 
         Raises:
             WaitTimeout: it did not come up, or did not answer, in time.
-            ProcessFailed: it went down before it had answered.
+            ProcessFailed: it went down before it had answered, or was given up.
             Closed: nothing runs any more.
             EtherError: what it answered.
         """
@@ -238,9 +247,13 @@ class ProcessSupervisor:
 
         def wait(condition: Callable[[], Any]) -> Any:
             with self._changed:
-                found = self._changed.wait_for(lambda: self._over or condition(), end - time.monotonic())
+                found = self._changed.wait_for(
+                    lambda: self._over or name in self._given_up or condition(), end - time.monotonic()
+                )
             if self._over:
                 raise errors.Closed("The cluster has ended.")
+            if name in self._given_up:
+                raise self._given_up[name]
             if not found:
                 raise errors.WaitTimeout(f"{name} did not answer within {timeout:g} s.")
             return found
@@ -376,9 +389,9 @@ class ProcessSupervisor:
             case SetTimer(token, at, _):
                 self._event_loop.call_at(at, self._tell, TimerFired(token))
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
-                self._spent = name
+                self._give_up(name)
             case Escalate():
-                self._give_up()
+                self._fail(self._last_given_up)
             case Gone(path):
                 if path == (_ROOT,):
                     self._event_loop.stop()
@@ -481,11 +494,27 @@ class ProcessSupervisor:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def _give_up(self) -> None:
-        name, budget = self._spent, self._budget
+    def _give_up(self, name: str) -> None:
+        """Start a process no more; if it escalates, or was the last but the one that ends last, all end."""
+        self._last_given_up = name
         code, how = self._last_ends.get(name, (None, "it never came up"))
-        often = f"{name} ended more than {budget['intensity']} times in {budget['period']:g} s"
-        self.failed = ProcessFailed(f"The cluster gave up: {often}, the last time with: {how}", name, exit=code)
+        budget = f"{self._budget['intensity']} times in {self._budget['period']:g} s"
+        often = f"{name} ended more than {budget}, the last time with: {how}"
+        self._given_up[name] = ProcessFailed(often, name, exit=code)
+        if self._specs[name].escalate:
+            return  # as Escalate follows
+        if not any(self.is_kept(other) for other, spec in self._specs.items() if not spec.last):
+            self._fail(name)
+            self._tell(Stop())
+            return
+        said = f"{name} gave up, and the others go on: it ended more than {budget}, the last time with: {how}"
+        logger.warning("%s", said)
+        warn_unread(logger, said)
+        self._on_event(said)
+
+    def _fail(self, name: str) -> None:
+        failure = self._given_up[name]
+        self.failed = ProcessFailed(f"The cluster gave up: {failure}", name, exit=failure.exit)
         self._on_event(str(self.failed))
 
     def _end(self) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ether import Handle, Observation, Observer, Response, Runtime, Status, as_completed
 from ether.cluster import Cluster
-from ether.cluster.cluster_spec import AgentSpec, NodeSpec
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec
 from ether.cluster.node_main import ESCALATED
 from ether.errors import ProcessFailed
 from ether.observers import Probe
@@ -292,6 +293,35 @@ def test_a_crash_loop_ends_the_cluster_and_says_why():
         assert [entry.pid for entry in cluster.statistics()] == [None, None]
 
     assert told == [failed]
+
+
+@pytest.mark.filterwarnings("ignore:loop gave up, and the others go on:RuntimeWarning")
+def test_a_node_that_crashes_again_and_again_takes_no_other_down_and_is_started_by_a_reload():
+    loop = NodeSpec("loop", (AgentSpec("tests.runtime.agents:EndsAtOnce", name="it"),))
+    good = NodeSpec("good", (AgentSpec(WORKER),))
+    spec = ClusterSpec((loop, good), intensity=1, period=60.0, backoff=AT_ONCE)
+    said: list[str] = []
+    with Cluster(spec, on_event=said.append) as cluster, Runtime.connect(cluster.url) as bus:
+        before = {entry.name: entry.pid for entry in cluster.statistics()}
+        wait_until(lambda: any("loop gave up, and the others go on: it ended more than 1" in line for line in said))
+        assert bus.delegate("work.alone", to="worker").result().ok
+        wait_until(lambda: {agent["agent"]: agent["condition"] for agent in bus.agents()}["it"] == "down")
+        assert code(outcome(bus.delegate("loop.turn", to="it"))) == "agent_down"
+
+        report = cluster.reload(replace(spec, nodes=(replace(loop, agents=(AgentSpec(WORKER, "it"),)), good)))
+        assert report.started == ("loop", "loop/it")
+        assert bus.delegate("work.alone", to="it").result().ok
+        after = {entry.name: (entry.pid, entry.restarts) for entry in cluster.statistics()}
+        assert (after["broker"], after["good"]) == ((before["broker"], 0), (before["good"], 0))
+        assert cluster.failed is None
+
+
+def test_a_cluster_that_escalates_ends_with_a_node_that_crashes_again_and_again():
+    nodes = (NodeSpec("loop", (AgentSpec("tests.runtime.agents:EndsAtOnce"),)), NodeSpec("good", (AgentSpec(WORKER),)))
+    with Cluster(nodes, intensity=1, period=60.0, backoff=Backoff(initial=0.0), escalate=True) as cluster:
+        assert cluster.wait(20.0)
+        assert cluster.failed is not None
+        assert cluster.failed.process == "loop"
 
 
 def test_leaving_ends_a_handler_that_does_not_listen(tmp_path: Path):

@@ -9,14 +9,14 @@ import pytest
 
 from ether import Closed, InvalidSpec, Unserialisable
 from ether.errors import ProcessFailed
-from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
+from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.tree import Lifecycle
 from tests.support import REPOSITORY, process_is_alive, wait_until
 
 
 class Ward:
-    """A warden, and what it told."""
+    """A process supervisor, and what it told."""
 
     def __init__(self, intensity: int = 1) -> None:
         self.events: list[str] = []
@@ -32,12 +32,27 @@ class Ward:
         )
         self.process_supervisor.start()
 
-    def add(self, name: str, does: str = "stay", *, drain: float = 5.0, start_timeout: float = 30.0, **more: object):
+    def add(
+        self, name: str, does: str = "stay", *, drain: float = 5.0, start_timeout: float = 30.0, last: bool = False,
+        escalate: bool = False, **more: object,
+    ):  # fmt: skip
         request = {"does": does, "folder": ".", **more}
-        self.process_supervisor.add(ProcessSpec(name, "tests.runtime.child", lambda: request, drain, start_timeout))
+        spec = ProcessSpec(
+            name, "tests.runtime.child", lambda: request, drain, start_timeout, last=last, escalate=escalate
+        )
+        self.process_supervisor.add(spec)
+
+    def spend(self, name: str) -> None:
+        """Have a process end once more often than it may."""
+        for restarts in (0, 1):
+            wait_until(lambda seen=restarts: self.entry(name).restarts == seen and self.pid(name))
+            os.kill(self.pid(name) or 0, signal.SIGKILL)
+
+    def entry(self, name: str) -> ProcessStatistics:
+        return next(entry for entry in self.process_supervisor.statistics() if entry.name == name)
 
     def pid(self, name: str) -> int | None:
-        return next(entry.pid for entry in self.process_supervisor.statistics() if entry.name == name)
+        return self.entry(name).pid
 
 
 @pytest.fixture
@@ -142,21 +157,56 @@ def test_each_process_has_a_budget_of_its_own(ward: Ward):
     assert ward.process_supervisor.failed is None
 
 
-def test_a_spent_budget_ends_all_and_says_whose(ward: Ward):
+def test_a_spent_budget_of_one_that_escalates_ends_all_and_says_whose(ward: Ward):
     ward.add("good")
-    ward.add("bad")
+    ward.add("bad", escalate=True)
     ward.process_supervisor.wait_up("good")
     ward.process_supervisor.wait_up("bad")
     good = ward.pid("good")
-    for restarts in (0, 1):
-        wait_until(lambda seen=restarts: ward.process_supervisor.statistics()[1].restarts == seen and ward.pid("bad"))
-        os.kill(ward.pid("bad") or 0, signal.SIGKILL)
+    ward.spend("bad")
     assert ward.process_supervisor.wait(10.0)
 
     assert ward.failed == [ward.process_supervisor.failed]
     assert (ward.failed[0].process, ward.failed[0].exit) == ("bad", -signal.SIGKILL)
     assert good is not None
     assert not process_is_alive(good)
+
+
+@pytest.mark.filterwarnings("ignore:bad gave up, and the others go on:RuntimeWarning")
+def test_one_that_has_spent_its_budget_is_given_up_until_it_is_added_again(ward: Ward):
+    ward.add("good")
+    ward.add("bad")
+    ward.process_supervisor.wait_up("good")
+    ward.process_supervisor.wait_up("bad")
+    good = ward.pid("good")
+    ward.spend("bad")
+    wait_until(
+        lambda: any("bad gave up, and the others go on: it ended more than 1 times" in said for said in ward.events)
+    )
+
+    assert (ward.entry("bad").state, ward.pid("bad"), ward.pid("good")) == (Lifecycle.DONE, None, good)
+    assert not ward.process_supervisor.is_kept("bad")
+    with pytest.raises(ProcessFailed, match="bad ended more than 1 times"):
+        ward.process_supervisor.ask("bad", {}, 60.0)
+    ward.add("bad")
+    ward.process_supervisor.wait_up("bad")
+    assert (ward.entry("bad").state, ward.entry("bad").restarts, ward.pid("good")) == (Lifecycle.RUNNING, 0, good)
+    assert ward.failed == []
+
+
+@pytest.mark.filterwarnings("ignore:one gave up, and the others go on:RuntimeWarning")
+def test_when_the_last_is_given_up_all_end(ward: Ward):
+    ward.add("broker", last=True, escalate=True)
+    for name in ("one", "two"):
+        ward.add(name)
+        ward.process_supervisor.wait_up(name)
+    ward.spend("one")
+    wait_until(lambda: ward.entry("one").state is Lifecycle.DONE)
+    ward.spend("two")
+    assert ward.process_supervisor.wait(10.0)
+
+    assert [failure.process for failure in ward.failed] == ["two"]
+    assert [entry.pid for entry in ward.process_supervisor.statistics()] == [None, None, None]
 
 
 def test_what_does_not_end_in_its_time_is_killed(ward: Ward, monkeypatch: pytest.MonkeyPatch):

@@ -91,11 +91,13 @@ class ClusterSection(Section):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     """Of the loggers in the nodes."""
     intensity: Annotated[int, Field(ge=0)] = INTENSITY
-    """Restarts of one process within `period` that are allowed."""
+    """Restarts of one process within `period` that are allowed; at one more, the process is given up."""
     period: Annotated[float, Field(gt=0, allow_inf_nan=False)] = PERIOD
     """Seconds."""
     backoff: BackoffSection = BackoffSection()
     """The delays between restarts of one process."""
+    escalate: bool = False
+    """Whether the cluster ends with a node that is given up; it does with the broker, and with the last node."""
 
 
 class SecuritySection(Section):
