@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from random import Random
 
 from ether_actors.number_check import check_number
+from ether_broker.name_hint import hint_fields
 
 __all__ = ["Backoff"]
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """The delays between attempts: between the restarts of a child that keeps failing, and between those of a `Retry`.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
-from ether_broker.errors import UsageError
+from ether_broker.errors import InvalidSpec, UsageError
 
-__all__ = ["choice", "misses", "nearest"]
+__all__ = ["choice", "hint_fields", "misses", "nearest"]
 
 _SHOWN: Final = 8
 _MOST_NAMES: Final = 1_000
@@ -26,6 +27,25 @@ def choice(name: str, known: Mapping[str, _T], what: str) -> _T:
     if name not in known:
         raise UsageError(f"There is no {what} {name!r}.{nearest(name, known)}")
     return known[name]
+
+
+def hint_fields(cls: type[_T]) -> type[_T]:
+    """Have a dataclass raise InvalidSpec with the nearest field for a keyword that it does not have; a decorator."""
+    init: Callable[..., None] = vars(cls)["__init__"]
+    fields: Mapping[str, object] = vars(cls)["__dataclass_fields__"]
+
+    @functools.wraps(init)
+    def checked(self: _T, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError:
+            unknown = next((name for name in kwargs if name not in fields), None)
+            if unknown is None:
+                raise
+            raise InvalidSpec(f"{cls.__name__} has no field {unknown!r}.{nearest(unknown, fields)}") from None
+
+    setattr(cls, "__init__", checked)  # noqa: B010  a checker is to see the fields
+    return cls
 
 
 def misses(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from ether_broker.errors import InvalidEnvelope, InvalidSpec
+from ether_broker.name_hint import hint_fields
 from ether_broker.number import is_number
 
 __all__ = ["DEFAULT_TIMING", "Timing"]
@@ -18,6 +19,7 @@ _LONGEST: Final = 3600.0
 _RECLAIM: Final = 10.0
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class Timing:
     """The durations that a broker and all of its nodes keep, in seconds.

@@ -9,7 +9,7 @@ import warnings
 __all__ = ["warn_unread"]
 
 
-def warn_unread(logger: logging.Logger, message: str) -> None:
+def warn_unread(logger: logging.Logger, message: str, stacklevel: int = 3) -> None:
     """Issue what was logged as a RuntimeWarning too, if nobody reads the log; not if its level says that nobody wants to."""
     if not logger.isEnabledFor(logging.WARNING):
         return
@@ -19,4 +19,4 @@ def warn_unread(logger: logging.Logger, message: str) -> None:
             return
         found = found.parent if found.propagate else None
     with contextlib.suppress(RuntimeWarning):  # under `-W error`: what warns here is a thread of the bus
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warnings.warn(message, RuntimeWarning, stacklevel=stacklevel)

@@ -14,20 +14,29 @@ import pytest
 
 from ether import (
     Agent,
+    AgentSpec,
+    Artifact,
+    Backoff,
     BrokerUnavailable,
     Budget,
+    ChildSpec,
     Cluster,
+    ClusterSpec,
     DuplicateAgent,
-    EtherError,
     InvalidEndpoint,
     InvalidEnvelope,
     InvalidManifest,
     InvalidSpec,
+    Limits,
+    NodeSpec,
     Observation,
     Observer,
+    Retry,
     Runtime,
     Scale,
+    SupervisorSpec,
     Task,
+    Timing,
     UnknownAgent,
     UsageError,
     as_completed,
@@ -35,7 +44,7 @@ from ether import (
     every,
     on_event,
 )
-from ether.cluster import load
+from ether.cluster import MetricsSpec, ObserverSpec, load
 from ether.testing import TestRuntime
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.transport.endpoint import default_endpoint
@@ -223,6 +232,19 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
             "an ether.views.SuggestionRecord, and this is a dict",
         ),
         (lambda bus: Budget(max_cost=-1), InvalidEnvelope, "Budget is not valid: max_cost: "),
+        (lambda bus: Retry(attempt=3), InvalidSpec, "Retry has no field 'attempt'. Did you mean 'attempts'?"),
+        (lambda bus: Backoff(max=3), InvalidSpec, "Backoff has no field 'max'. Did you mean 'maximum'?"),
+        (lambda bus: Limits(windw=4), InvalidSpec, "Limits has no field 'windw'. Did you mean 'window'?"),
+        (lambda bus: Timing(silense=4), InvalidSpec, "Timing has no field 'silense'. Did you mean 'silence'?"),
+        (lambda bus: Scale(minimum=1), InvalidSpec, "Scale has no field 'minimum'. Did you mean 'min'?"),
+        (lambda bus: AgentSpec("a:B", scal=1), InvalidSpec, "AgentSpec has no field 'scal'. Did you mean 'scale'?"),
+        (lambda bus: NodeSpec("n1", agent=[]), InvalidSpec, "NodeSpec has no field 'agent'. Did you mean 'agents'?"),
+        (lambda bus: ClusterSpec(node=[]), InvalidSpec, "ClusterSpec has no field 'node'. Did you mean 'nodes'?"),
+        (lambda bus: ObserverSpec("a:B", kwarg={}), InvalidSpec, "ObserverSpec has no field 'kwarg'. Did you mean"),
+        (lambda bus: MetricsSpec(prot=1), InvalidSpec, "MetricsSpec has no field 'prot'. Did you mean 'port'?"),
+        (lambda bus: ChildSpec(restrat="x"), InvalidSpec, "ChildSpec has no field 'restrat'. Did you mean 'restart'?"),
+        (lambda bus: SupervisorSpec(children=()), TypeError, "missing 1 required positional argument"),
+        (lambda bus: SupervisorSpec(peroid=5), InvalidSpec, "SupervisorSpec has no field 'peroid'. Did you mean"),
         (lambda bus: capability(lambda self: 1), InvalidManifest, 'in parentheses: @capability("text.count")'),
         (lambda bus: capability("bad name"), InvalidManifest, "name: 'bad name' does not fit: up to 200 letters"),
         (lambda bus: Cluster(nodes="2"), InvalidSpec, "nodes is '2': give a whole number"),
@@ -235,7 +257,7 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
     ],
 )
 def test_a_mistake_is_told_with_what_would_be_right(
-    bus: TestRuntime, call: Callable[[Runtime], Any], kind: type[EtherError], said: str
+    bus: TestRuntime, call: Callable[[Runtime], Any], kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind) as caught:
         call(bus)
@@ -490,3 +512,99 @@ def test_an_asynchronous_with_of_a_cluster_says_what_to_write() -> None:
 
     with pytest.raises(UsageError, match=r"plain `with`\..* await asyncio\.to_thread\(cluster\.open\)"):
         asyncio.run(enter())
+
+
+@pytest.mark.parametrize("given", ["notes {1}.txt", Path("notes {1}.txt")])
+def test_a_path_where_an_artifact_is_wanted_says_what_makes_one(bus: TestRuntime, given: object) -> None:
+    class Critic(Agent):
+        @capability("film.length")
+        def length(self, film: Artifact | None) -> int:
+            return 0
+
+        @capability("film.shoot")
+        def shoot(self) -> Artifact:
+            return given  # type: ignore[return-value]
+
+        @capability("film.shoot_all")
+        def shoot_all(self, task: Task) -> Any:
+            return task.respond(artifacts=[given])
+
+    bus.start(Critic)
+
+    makes = "bus.artifact('notes {1}.txt') makes one, and task.artifact('notes {1}.txt') in a handler"
+    for name, params, where in (
+        ("length", {"film": given}, "film"),
+        ("shoot", {}, "the result"),
+        ("shoot_all", {}, "artifacts.0"),
+    ):
+        said = bus.delegate(f"film.{name}", params).result().explain()
+        assert said.endswith(f": {where}: an Artifact is wanted: {makes}")
+
+
+def test_a_misspelt_setting_of_an_agent_is_warned_of_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("ether"), "propagate", False)
+    with pytest.warns(RuntimeWarning) as told:
+
+        class Misspelt(Agent):
+            max_concurency = 8
+            dispach = "thread"
+            verison = "1.2.0"
+            hang_limt: float = 5.0
+            inbox_limits_ = 7
+            exclusion = ("text.",)
+
+    assert {one.filename for one in told} == {__file__}
+    assert [str(one.message).removeprefix(Misspelt.__qualname__) for one in told] == [
+        f".{name} is nothing that the bus reads. Did you mean {meant!r}?"
+        for name, meant in (
+            ("max_concurency", "max_concurrency"),
+            ("dispach", "dispatch"),
+            ("verison", "version"),
+            ("hang_limt", "hang_limit"),
+            ("exclusion", "exclusions"),
+        )
+    ]
+
+
+def test_attributes_of_an_agents_own_are_no_misspelt_settings(caplog: pytest.LogCaptureFixture) -> None:
+    class Own(Agent):
+        name = names = states = retries = retry = timeout = versions = version2 = interfaces = tool = note = rule = (
+            nodes
+        ) = 1
+        pools = roles = min_depth = max_length = max_concurrent = time_limit = inclusions = patch = 2
+        dispatch = "thread"
+        despatch = "of goods"
+        hang_limt = print
+        _dispach = "thread"
+
+        def dispatcher(self) -> None: ...
+
+        def dispach(self) -> None: ...
+
+        @property
+        def exclusion(self) -> None: ...
+
+    class Heir(Own):
+        version = "2.0.0"
+
+    assert Heir.dispatch == "thread"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("dispatch", "threads", "'threads': give 'pool', 'thread' or 'loop'"),
+        ("dispatch", ["loop"], r"\['loop'\]: give"),
+        ("hang_limit", "5", "'5': give seconds, 0 or more, or None"),
+        ("hang_limit", -1, "-1: give"),
+        ("inbox_limit", None, "None: give a number of messages, 0 or more"),
+    ],
+)
+def test_a_setting_of_an_agent_that_cannot_be_is_refused(
+    bus: TestRuntime, setting: str, value: object, said: str
+) -> None:
+    with pytest.raises(InvalidManifest, match=rf"Odd\.{setting} is {said}"):
+        bus.start(type("Odd", (Writer,), {setting: value}))
+
+    assert bus.agents() == []

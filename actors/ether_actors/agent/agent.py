@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import logging
 import sys
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import pykka
 from pydantic import BaseModel, ValidationError
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.declarations.capability import Handler, handlers_of
-from ether_actors.agent.declarations.declared_methods import check_overridden, check_own
+from ether_actors.agent.declarations.declared_methods import check_overridden, check_own, misspelt_settings
 from ether_actors.agent.declarations.event_handler import EventHandler, event_handlers_of
 from ether_actors.agent.declarations.schedule import Schedule, schedule_of
 from ether_actors.agent.declarations.state_model import state_model
@@ -26,6 +27,8 @@ from ether_broker.envelope.manifest.subscription import subscriptions_to
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, UsageError
+from ether_broker.number import is_number
+from ether_broker.unread_log import warn_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "AsyncAgent", "ThreadedAgent"]
 
-
+logger = logging.getLogger("ether.agent")
 _numbers = itertools.count(1)
 
 
@@ -64,6 +67,10 @@ class _Future(pykka.ThreadingFuture[Any]):
         """Wait for the answer."""
         with this_thread.waits():
             return super().get(timeout=timeout)
+
+
+def _is_bound(value: object) -> bool:
+    return is_number(value) and value >= 0
 
 
 def _defining_namespace(cls: type) -> dict[str, Any]:
@@ -149,6 +156,10 @@ class Agent(pykka.Actor, ComposableAgent):
         super().__init_subclass__(**kwargs)
         check_own(cls)
         check_overridden(cls)
+        for name, setting in misspelt_settings(cls, _SETTINGS):
+            msg = f"{cls.__qualname__}.{name} is nothing that the bus reads. Did you mean {setting!r}?"
+            logger.warning(msg)
+            warn_unread(logger, msg, stacklevel=4)  # the class, beyond ABCMeta.__new__
         cls._namespace = _defining_namespace(cls)
         cls._handlers = cls._schedules = cls._manifest = cls._packed_manifest = cls._encoded_handlers = None
         cls._event_handlers = None
@@ -261,6 +272,13 @@ class Agent(pykka.Actor, ComposableAgent):
             if inspect.iscoroutinefunction(getattr(cls, hook)):
                 msg = f"{cls.__qualname__}.{hook} is an `async def`, which nothing would await: make it a plain `def`."
                 raise InvalidManifest(msg)
+        for setting, fits, wanted in (
+            ("dispatch", cls.dispatch in ("pool", "thread", "loop"), "'pool', 'thread' or 'loop'"),
+            ("hang_limit", cls.hang_limit is None or _is_bound(cls.hang_limit), "seconds, 0 or more, or None"),
+            ("inbox_limit", _is_bound(cls.inbox_limit), "a number of messages, 0 or more"),
+        ):
+            if not fits:
+                raise InvalidManifest(f"{cls.__qualname__}.{setting} is {getattr(cls, setting)!r:.40}: give {wanted}.")
         handlers = cls.handlers()
         doc = (cls.__doc__ or "").strip()
         try:
@@ -321,6 +339,12 @@ class Agent(pykka.Actor, ComposableAgent):
 
     def _start_actor_loop(self) -> None:
         """The node gives the turns."""
+
+
+_SETTINGS: Final = frozenset(
+    name for name, kind in Agent.__annotations__.items() if kind.startswith("ClassVar") and not name.startswith("_")
+)
+"""The attributes that a class of agents may set."""
 
 
 class ThreadedAgent(Agent):

@@ -8,12 +8,14 @@ from typing import Final
 
 from ether_actors.number_check import check_number, is_count
 from ether_broker.errors import InvalidSpec
+from ether_broker.name_hint import hint_fields
 
 __all__ = ["Scale"]
 
 _MOST: Final = 1_000
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class Scale:
     """The bounds within which the instances of an agent come and go with what waits and runs.

@@ -12,7 +12,7 @@ from ether_actors.number_check import check_number
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidSpec, UsageError
-from ether_broker.name_hint import nearest
+from ether_broker.name_hint import hint_fields, nearest
 
 __all__ = ["Retry", "check_retry"]
 
@@ -37,6 +37,7 @@ _FINAL: Final = frozenset({Status.ACCEPTED, Status.PROGRESS, Status.COMPLETED, S
 """Statuses that are never tried again."""
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class Retry:
     """A retry policy: `bus.delegate(…, retry=Retry())` makes further attempts while outcomes are retryable.

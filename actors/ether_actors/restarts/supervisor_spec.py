@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from ether_actors.backoff import Backoff
 from ether_actors.number_check import check_number
 from ether_broker.errors import InvalidSpec
-from ether_broker.name_hint import nearest
+from ether_broker.name_hint import hint_fields, nearest
 
 __all__ = ["ChildSpec", "Restart", "Strategy", "SupervisorSpec"]
 
@@ -69,6 +69,7 @@ class Strategy(Enum):
         _refuse_name(cls, value)
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
     """The specification of an agent that a supervisor keeps running, as OTP's child spec.
@@ -106,6 +107,7 @@ class ChildSpec:
         object.__setattr__(self, "restart", Restart(self.restart))
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class SupervisorSpec:
     """The specification of a supervisor: its children in start order, its strategy, and how many restarts it bears.

@@ -11,10 +11,11 @@ import errno
 import os
 from collections.abc import Callable
 from io import BufferedReader
-from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Self
+from pathlib import Path, PurePath
+from typing import Annotated, Any, BinaryIO, Final, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from ether_broker.artifacts.fetching import fetch
 from ether_broker.artifacts.sealing import ReadFailed, digest_of, open_regular, seal
@@ -28,6 +29,9 @@ __all__ = ["Artifact", "ArtifactSource"]
 MOST_FETCHED: Final = 4 << 30
 """Bytes of an artifact that are fetched from another machine, unless more are asked for (4 GiB)."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MAKES: Final = "an Artifact is wanted: bus.artifact({path}) makes one, and task.artifact({path}) in a handler"
+_SHOWN: Final = 80
+"""Characters of a path that was given instead of an artifact that an error shows."""
 IDLE_TIMEOUT: Final = 30.0
 """Seconds that may pass without a byte while an artifact is fetched."""
 _IN_LOOP: Final = (
@@ -71,6 +75,13 @@ class Artifact(Model):
     """Bytes."""
     source: ArtifactSource | None = None
     """Where other machines fetch it from: of one that `task.artifact`, `bus.artifact` or `lease.write` made."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_is_no_path(cls, value: Any) -> Any:
+        if isinstance(value, (str, PurePath)):
+            raise PydanticCustomError("artifact_path", _MAKES, {"path": repr(str(value)[:_SHOWN])})
+        return value
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Self:

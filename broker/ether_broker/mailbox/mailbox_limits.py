@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from ether_broker.errors import InvalidSpec
+from ether_broker.name_hint import hint_fields
 
 __all__ = ["LEAST", "Limits"]
 
@@ -13,6 +14,7 @@ LEAST: Final = {"mailbox_count": 0, "mailbox_bytes": 0, "window": 1, "total_byte
 """The least that each bound may be."""
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The bounds of each agent's mailbox, and of what the broker keeps in all (G8).

@@ -25,7 +25,7 @@ from ether_broker.envelope.names import NAME_PATTERN
 from ether_broker.errors import InvalidEndpoint, InvalidSpec
 from ether_broker.journal.location import default_journal
 from ether_broker.mailbox.mailbox_limits import Limits
-from ether_broker.name_hint import nearest
+from ether_broker.name_hint import hint_fields, nearest
 from ether_broker.number import is_number
 from ether_broker.security.access_list import Access
 from ether_broker.timing import DEFAULT_TIMING, Timing
@@ -62,6 +62,7 @@ DURABILITIES: Final = ("journal", "memory")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
     """The specification of an agent, or of several of one class, that a node's process starts.
@@ -161,6 +162,7 @@ class AgentSpec:
         return self.name or default_name(type(last, (), {}))
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class ObserverSpec:
     """The specification of an observer that a node's process attaches.
@@ -202,6 +204,7 @@ AgentLike = AgentSpec | str | type
 """What stands for an agent: its spec, `module:Class`, or the class itself."""
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
     """The specification of a node: a process that hosts agents.
@@ -251,6 +254,7 @@ _KINDS: Final[tuple[tuple[str, type | UnionType, str], ...]] = (
 """Fields of a cluster's specification whose type would be missed much later, in its processes."""
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """The specification of a cluster: its broker, its nodes, and how their processes are kept running.

@@ -11,6 +11,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ether_broker.errors import AddressInUse, InvalidSpec
+from ether_broker.name_hint import hint_fields
 
 if TYPE_CHECKING:
     from ether_actors.observers.metrics.metrics import Metrics
@@ -29,6 +30,7 @@ _PACE: Final = 0.01
 """Seconds until the next client is let in: each takes a thread."""
 
 
+@hint_fields
 @dataclass(frozen=True, slots=True)
 class MetricsSpec:
     """The address of a node's metrics endpoint: `http://HOST:PORT/metrics`, text for Prometheus.

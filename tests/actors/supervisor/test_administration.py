@@ -60,6 +60,21 @@ def test_agents_tells_how_each_agent_with_capabilities_is():
     assert told["p50"] == told["p99"] == pytest.approx(2.0)
 
 
+def test_an_agent_that_is_down_has_nothing_in_flight():
+    bus = Bus()
+    d, a = bus.delegator("d"), bus.node("na", "a")
+    d.delegate("d")
+    bus.step()
+    (held,) = ask(bus, d, "agents")
+
+    a.die()
+    bus.pass_time(4.0)
+
+    (told,) = ask(bus, d, "agents")
+    assert (held["condition"], held["in_flight"]) == ("up", 1)
+    assert (told["condition"], told["in_flight"]) == ("down", 0)
+
+
 RECORD: Final = json.loads(SUGGESTION_RECORD)
 
 

@@ -1,13 +1,13 @@
-"""The checks of methods that decorators declare: that none is replaced, in its class or a subclass, without a word."""
+"""The checks of an agent's class: that no declared method is replaced without a word, and no name is a slip of the pen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ether_broker.errors import InvalidManifest
 
-__all__ = ["EVENT_MARK", "check_is_new", "check_overridden", "check_own", "is_marked"]
+__all__ = ["EVENT_MARK", "check_is_new", "check_overridden", "check_own", "is_marked", "misspelt_settings"]
 
 EVENT_MARK: Final = "__ether_event__"
 """The attribute of a method that handles events."""
@@ -15,6 +15,8 @@ EVENT_MARK: Final = "__ether_event__"
 
 _HOOKS: Final = ("on_start", "on_stop", "on_failure", "on_receive")
 """The methods of an agent that are called without a declaration."""
+_SHORTEST: Final = 7
+"""Letters from which on a setting's name has no near ones that are words of their own, as `tool` and `nodes`."""
 
 
 def is_marked(method: object) -> bool:
@@ -67,6 +69,26 @@ def check_own(cls: type) -> None:
             raise InvalidManifest(
                 f"{where} is none of the methods that the bus calls. Did you mean {meant!r}? Name one of your own otherwise."
             )
+
+
+def misspelt_settings(cls: type, settings: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find the attributes of a class that nothing reads and that are surely meant for a setting of an agent.
+
+    Not those that add to its name, as `version2` and `interfaces`, nor of a class that has the setting too.
+
+    Args:
+        cls: looked at without its bases.
+        settings: the names of all settings.
+
+    Returns:
+        Each attribute's name, with that of the setting.
+    """
+    unset = [setting for setting in settings if len(setting) >= _SHORTEST and setting not in vars(cls)]
+    for name, value in vars(cls).items():
+        if name not in settings and not callable(value) and not hasattr(value, "__get__"):
+            for setting in unset:
+                if _is_slip(name, setting) and not name.startswith(setting):
+                    yield name, setting
 
 
 def _is_slip(name: str, hook: str) -> bool:

@@ -339,7 +339,8 @@ def _describe(agent: Registration, now: float, stalled: float) -> dict[str, Any]
         "subscriptions": [subscription.topic for subscription in agent.manifest.subscriptions],
         "max_concurrency": agent.manifest.max_concurrency,
         "queued": agent.mailbox.waiting_count,
-        "in_flight": agent.mailbox.in_flight,
+        # Of one that is down, what its node held until its credit is counted anew, when it is back.
+        "in_flight": agent.mailbox.in_flight if agent.is_hosted else 0,
         "load": agent.load,
         "outcomes": _by_name(agent.ended),
         "p50": recent[len(recent) // 2] if recent else None,
