@@ -997,6 +997,14 @@ def test_nothing_is_refused_or_done_twice_while_an_agent_that_scales_goes_from_n
     assert names <= {f"crew-{number}" for number in range(2, 6)} | {"crew"}, "no number is added at each move"
 
 
+def test_of_two_nodes_that_restart_the_one_to_which_an_agent_that_scales_goes_is_the_first(tmp_path: Path):
+    with world(tmp_path, node("n1", crew(2)), node("n2")) as it:
+        report = it.reload(node("n1", threads=2), node("n2", crew(2), threads=2))
+        restarts = [event.split()[0] for event in it.events if "restarts (threads)" in event]
+
+    assert (report.failed, restarts) == ({}, ["n2", "n1"])
+
+
 # -- nodes -------------------------------------------------------------------------------------------------------
 
 

@@ -147,17 +147,22 @@ class Reload:
         return metrics if metrics is not None and metrics.port else None
 
     def _in_order(self) -> list[str]:
-        """The nodes whose process is to be another; one that gives up an address before the one that takes it."""
+        """The nodes whose process is to be another, in the order in which they restart.
+
+        One that gives up an address comes before the one that takes it, and successors before what waits for them.
+        """
         left, ordered = list(self._anew), list[str]()
 
-        def takes_what_is_held(node: str) -> bool:
+        def waits_for(node: str, other: str) -> bool:
             address = self._address(self._wanted[node])
-            return address is not None and any(
-                other != node and self._address(self._before[other]) == address for other in left
+            successors = {kind.agent.base_name for kind in self._successors[other]}
+            return (address is not None and self._address(self._before[other]) == address) or any(
+                kind.agent.base_name in successors for kind in self._waiting.get(node, ())
             )
 
         while left:
-            ordered.append(next((node for node in left if not takes_what_is_held(node)), left[0]))
+            free = (node for node in left if not any(waits_for(node, other) for other in left if other != node))
+            ordered.append(next(free, left[0]))
             left.remove(ordered[-1])
         return ordered
 
