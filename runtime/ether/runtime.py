@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef, check_agent_name
 from ether.dead_letter import DeadLetterView
-from ether.node.agents.agent_host import NotStarted, warn_of_own_states
-from ether.node.agents.scalable import check_scalable
-from ether.node.agents.scaled_agent import ScaledAgent
-from ether.node.inline import may_run_inline
 from ether.node.monitor import Monitor
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.composable_adapter import is_agent
@@ -411,6 +407,10 @@ class Runtime:
         self, agent: Callable[..., ComposableAgent], count: int, scale: Scale | None, name: str | None,
         args: tuple[Any, ...], kwargs: dict[str, Any],
     ) -> list[AgentRef]:  # fmt: skip
+        from ether.node.agents.agent_host import NotStarted, warn_of_own_states
+        from ether.node.agents.scalable import check_scalable
+        from ether.node.agents.scaled_agent import ScaledAgent
+
         node = self.node
         cls = agent if isinstance(agent, type) and issubclass(agent, Agent) else None
         _check_start(agent, count, cls)
@@ -446,6 +446,8 @@ class Runtime:
             WaitTimeout: they did not all run after `timeout` seconds; they are stopped.
             Exception: what kept the first of them from starting; then none of them runs.
         """
+        from ether.node.agents.agent_host import NotStarted
+
         try:
             self.node.supervision.supervise(spec, timeout)
         except NotStarted as failure:
@@ -576,7 +578,7 @@ class Runtime:
         packed = pack(params, where="params", bounded=True)
         if (
             inline is None or options.keys() - {"timeout"} or not _is_plain(capability, to, timeout)
-            or (capability, to) not in self._known or not may_run_inline()
+            or (capability, to) not in self._known or not inline.may_run()
         ):  # fmt: skip
             check_keywords(options, "ask")
             return self.delegate(capability, Payload(packed), to=to, **options).result()
