@@ -13,6 +13,8 @@ from tests.support import REPOSITORY, run_python
 HEAVY = {
     "asyncio",
     "click",
+    "ether.node.node",
+    "ether_actors.execution",
     "ifaddr",
     "jinja2",
     "nats",
