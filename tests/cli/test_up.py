@@ -213,37 +213,42 @@ def test_a_node_that_cannot_be_is_a_usage_error(alone: Command, words: list[str]
 
 
 @pytest.mark.slow
-def test_a_cluster_without_a_name_does_not_go_on_with_what_one_of_another_folder_has_left(
+def test_clusters_without_a_name_have_a_journal_for_each_file_and_folder_and_the_last_one_is_default(
     alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    state = tmp_path / "ether" / "default"
     crawl, shop = tmp_path / "crawl", tmp_path / "shop"
     crawl.mkdir()
     shop.mkdir()
-    journal = tmp_path / "ether" / "default" / "journal.db"
+    (crawl / "bus.yaml").write_text(f'nodes: [{{name: n1, agents: ["{AGENTS}:Counter"]}}]')
 
     @contextmanager
-    def started(where: Path) -> Iterator[subprocess.Popen[str]]:
+    def started(where: Path, what: str = f"{AGENTS}:Counter") -> Iterator[subprocess.Popen[str]]:
         monkeypatch.chdir(where)
-        with alone.started("up", f"{AGENTS}:Counter", "--drain", "0", XDG_STATE_HOME=str(tmp_path)) as process:
+        with alone.started("up", what, "--drain", "0", XDG_STATE_HOME=str(tmp_path)) as process:
             yield process
 
-    with started(crawl) as process:
-        first_line(process)
-        assert "was last used" not in end(process)
-    with started(shop) as process:
-        first_line(process)
-        assert f"was last used by the one in {crawl}; give this one a name" in end(process)
+    def last() -> Path:
+        assert (state / "journal.db").is_symlink()
+        return (state / "journal.db").resolve()
+
     with started(crawl) as process, Runtime.connect(first_line(process), name="me", drain=0.0) as bus:
         waiting = bus.delegate("test.wait", {"seconds": 20.0})
         assert next(iter(waiting.stream())).summary == "half way"
         process.kill()
         process.wait()
-    with started(shop) as process:
-        _, err = process.communicate(timeout=30)
-        assert process.returncode == 2
-        assert f"{journal}, the journal of clusters without a name, was last used by the one in {crawl}; " in err
-        assert "its delegations without an outcome: 1. Give this cluster a name" in err
-        assert f"rm {journal.with_name('origin')}" in err
+    of_crawl = last()
+    for where, what in ((shop, f"{AGENTS}:Counter"), (crawl, "bus.yaml")):
+        with started(where, what) as process:
+            url = first_line(process)
+            shown = alone("agents", "--connect", url, "-o", "json").json
+            assert [(row["agent"], row["condition"]) for row in shown] == [("counter", "up")]
+            assert "goes on" not in end(process)
+        assert last() != of_crawl
+    assert len(list(state.glob("*/journal.db"))) == 3
     with started(crawl) as process:
         first_line(process)
-        assert "goes on; its delegations without an outcome: 1" in end(process)
+        assert f"{of_crawl} goes on; its delegations without an outcome: 1" in end(process)
+    assert last() == of_crawl
+    found = alone("log", "--capability", "test.wait", "-o", "jsonl", XDG_STATE_HOME=str(tmp_path)).lines
+    assert {row["capability"] for row in found} == {"test.wait"}

@@ -567,12 +567,13 @@ def test_an_observer_reads_published_events_and_saved_states_as_values():
     assert (saved["agent"], saved["state"]) == ("tally", {"words": 2})
 
 
-def test_a_publication_that_is_none_is_refused_where_an_observer_reads_it():
+@pytest.mark.parametrize(("params", "what"), [({"topic": "a.b"}, "'data'"), ({"topic": 5, "data": b"\x01"}, "topic")])
+def test_a_publication_that_is_none_is_refused_where_an_observer_reads_it(params: dict[str, Any], what: str):
     with Runtime() as bus:
         recorder = bus.observe(Recorder())
-        bus.delegate("ether.publish", {"topic": "a.b"}).result()
+        bus.delegate("ether.publish", params).result()
         assert bus.settle(recorder)
 
     (asked,) = [seen for seen in recorder.seen if seen.kind is Kind.DELEGATION and seen.capability == "ether.publish"]
-    with pytest.raises(InvalidEnvelope, match=r"not the params of ether\.publish: 'data'"):
+    with pytest.raises(InvalidEnvelope, match=rf"not the params of ether\.publish: {what}"):
         _ = asked.published

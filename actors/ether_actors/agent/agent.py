@@ -69,8 +69,14 @@ class _Future(pykka.ThreadingFuture[Any]):
             return super().get(timeout=timeout)
 
 
-def _is_bound(value: object) -> bool:
-    return is_number(value) and value >= 0
+def check_hang_limit(cls: type, limit: object) -> None:
+    """Check the `hang_limit` of a class of agents, or of an agent of it.
+
+    Raises:
+        InvalidManifest: it is neither seconds nor None.
+    """
+    if limit is not None and not (is_number(limit) and limit >= 0):
+        raise InvalidManifest(f"{cls.__qualname__}.hang_limit is {limit!r:.40}: give seconds, 0 or more, or None.")
 
 
 def _defining_namespace(cls: type) -> dict[str, Any]:
@@ -274,11 +280,12 @@ class Agent(pykka.Actor, ComposableAgent):
                 raise InvalidManifest(msg)
         for setting, fits, wanted in (
             ("dispatch", cls.dispatch in ("pool", "thread", "loop"), "'pool', 'thread' or 'loop'"),
-            ("hang_limit", cls.hang_limit is None or _is_bound(cls.hang_limit), "seconds, 0 or more, or None"),
-            ("inbox_limit", _is_bound(cls.inbox_limit), "a number of messages, 0 or more"),
+            ("inbox_limit", type(cls.inbox_limit) is int and cls.inbox_limit >= 0, "a number of messages, 0 or more"),
         ):
             if not fits:
                 raise InvalidManifest(f"{cls.__qualname__}.{setting} is {getattr(cls, setting)!r:.40}: give {wanted}.")
+        if not isinstance(cls.hang_limit, property):  # its value is checked with each agent
+            check_hang_limit(cls, cls.hang_limit)
         handlers = cls.handlers()
         doc = (cls.__doc__ or "").strip()
         try:

@@ -19,7 +19,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ether_actors.agent import local_message as pykka_message
-from ether_actors.agent.agent import Agent, call_hook
+from ether_actors.agent.agent import Agent, call_hook, check_hang_limit
 from ether_actors.agent.agent_bus import AgentBusServices
 from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.declarations.capability import Handler, WrongResult
@@ -163,6 +163,7 @@ class Cell:
         try:
             agent = agent_of(self.make())
             handlers = type(agent).encoded_handlers()
+            check_hang_limit(type(agent), agent.hang_limit)
         except BaseException as error:  # noqa: BLE001  `start` must say what failed, whatever it is
             return error
         agent.agent_name = self.name

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ether_broker.encoding.frozen import freeze
+from ether_broker.envelope.names import is_topic
 from ether_broker.envelope.payload import unpack
 
 __all__ = ["Event"]
@@ -56,6 +57,8 @@ class Event:
             KeyError, TypeError: these are not its params.
             InvalidEnvelope: its data cannot be read.
         """
+        if not isinstance(params["topic"], str) or not is_topic(params["topic"]):
+            raise TypeError("topic")
         return cls(params["topic"], _read(params["data"]), publisher, request_id, time)
 
 

@@ -1,17 +1,25 @@
-"""The default location of a cluster's journal."""
+"""The default location of a cluster's journal, and of those of clusters without a name."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["JOURNAL", "default_journal", "journals_folder", "known_journals"]
+__all__ = ["JOURNAL", "default_journal", "is_unnamed", "journals_folder", "known_journals", "link_default"]
 
 JOURNAL: Final = "journal.db"
 """The file's name, in the folder of its cluster."""
+_UNNAMED: Final = "default"
+"""The name of clusters that are given none."""
+_WORDS: Final = 60
+"""Characters of an origin that the name of its journal's folder has."""
+_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def journals_folder() -> Path:
@@ -24,15 +32,40 @@ def journals_folder() -> Path:
     return base / "ether"
 
 
-def default_journal(name: str = "default") -> Path:
+def default_journal(name: str = _UNNAMED, origin: Path | None = None) -> Path:
     """The journal of this user's cluster of that name; neither it nor its folder need be there.
+
+    Args:
+        name: of the cluster. `default`, which those have that are given none, stands for a journal for each origin.
+        origin: the cluster's file, or the folder in which it is started; without one, the journal of `default` is a link to
+            that of the last one that was started.
 
     Raises:
         InvalidSpec: the name is no name of a folder.
     """
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
         raise InvalidSpec(f"{name!r} cannot be the name of a cluster: it names a folder, so write no / in it.")
-    return journals_folder() / name / JOURNAL
+    folder = journals_folder() / name
+    if origin is None or name != _UNNAMED:
+        return folder / JOURNAL
+    words = _ODD.sub("_", "-".join(origin.parts[-2:]))[-_WORDS:]
+    return folder / f"{words}-{sha256(os.fsencode(origin)).hexdigest()[:8]}" / JOURNAL
+
+
+def is_unnamed(journal: str | None) -> bool:
+    """Whether a journal is the default one of an origin."""
+    return journal is not None and Path(journal).parent.parent == journals_folder() / _UNNAMED
+
+
+def link_default(journal: str) -> None:
+    """Have the journal of `default` be a link to that of an origin; a file that is there, and no link, stays."""
+    link = default_journal()
+    if link.exists() and not link.is_symlink():
+        return
+    made = link.with_name(f"{JOURNAL}.{os.getpid()}")
+    with contextlib.suppress(OSError):  # such as a full disk: the journal tells
+        made.symlink_to(Path(journal).relative_to(link.parent))
+        made.replace(link)
 
 
 def known_journals() -> dict[str, Path]:

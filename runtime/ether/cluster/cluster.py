@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
-from ether.cluster.journal_origin import JournalOrigin
 from ether.cluster.reloading.hosted_node import HostedNode, place
 from ether.cluster.reloading.reload import Reload
 from ether.cluster.reloading.reload_report import ReloadReport
@@ -39,6 +38,7 @@ from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
+from ether_broker.journal.location import is_unnamed, link_default
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
 from ether_broker.transport.endpoint import default_endpoint
@@ -92,8 +92,6 @@ class Cluster:
             running event loop, so `asyncio.run` is refused there.
         on_output: gets each line that a process prints, with its name; default: to our stderr.
         on_failed: told once why the cluster gave up.
-        on_recovered: told, when the cluster opens, how many delegations of its journal have no outcome, before any node starts;
-            what it raises, `open` raises, and the journal is as it was.
         fields: any other field of `ClusterSpec`; and with a number of nodes or their specs `durability`, as in a cluster file:
             `journal` keeps the journal of the cluster's `name`, where none is named, `memory` keeps none.
 
@@ -109,7 +107,6 @@ class Cluster:
         on_event: Callable[[str], None] = _ignore,
         on_output: Callable[[str, str], None] = to_stderr,
         on_failed: Callable[[ProcessFailed], None] = _ignore,
-        on_recovered: Callable[[int], None] = _ignore,
         **fields: Any,
     ) -> None:
         if isinstance(nodes, ClusterSpec):
@@ -121,7 +118,6 @@ class Cluster:
         self._watchers: dict[str, Any] = {
             "on_event": on_event, "on_output": on_output, "on_failed": on_failed
         }  # fmt: skip
-        self._on_recovered = on_recovered
         self._process_supervisor: ProcessSupervisor | None = None
         self._advertiser: Advertiser | None = None
         self._folder: str | None = None
@@ -189,7 +185,8 @@ class Cluster:
         process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
         broker = process_supervisor.wait_up(_BROKER)
         self._bind, self._url = _settled(self._bind, broker["endpoint"])
-        self._on_recovered(broker["unended"])
+        if spec.journal is not None and is_unnamed(spec.journal):
+            link_default(spec.journal)
         if broker["unended"]:
             self._watchers["on_event"](
                 f"{self.spec.journal} goes on; its delegations without an outcome: {broker['unended']:,}"
@@ -285,9 +282,12 @@ class Cluster:
             if name in wanted and (fields := changed_fields(node.spec, wanted[name].spec, "agents"))
         }
         self._admit([*running.values(), *wanted.values()])
+        for name in self._hosted.keys() - running.keys() - wanted.keys():  # given up, and gone from the specification
+            process_supervisor.remove(name)
         self.spec, self._hosted = spec, running
         reload = Reload(process_supervisor, running, wanted, anew, self._node_process, self._current, self._note)
-        report = reload.run()
+        with process_supervisor.change():
+            report = reload.run()
         try:
             self._admit(list(running.values()))
         except WaitTimeout as error:
@@ -564,7 +564,10 @@ def up(
         path = Path(wanted)
         if path.exists() and not path.is_file():  # such as a pipe, which may never end
             raise InvalidSpec(f"{wanted} is not a regular file: write the cluster file to one, and reload that.")
-        report = cluster.reload(_with_address((read or _load)(wanted)))
+        changed = (read or _load)(wanted)
+        if is_unnamed(changed.journal) and is_unnamed(spec.journal):  # of another file, and it names none
+            changed = replace(changed, journal=spec.journal)
+        report = cluster.reload(_with_address(changed))
         known = wanted
         return report
 
@@ -582,7 +585,6 @@ def up(
             on_event=on_event,
             on_output=lambda name, line: on_event(f"{name} | {line}"),
             on_failed=lambda error: stopping.post(str(error)),
-            on_recovered=JournalOrigin(spec, Path(file).parent if file else Path.cwd(), on_event).take_over,
         )
         with cluster:
             default = default_endpoint(spec.name)

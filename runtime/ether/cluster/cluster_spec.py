@@ -356,7 +356,7 @@ class ClusterSpec:
             InvalidSpec, InvalidEndpoint: as the class; also agents beside nodes that have their own.
         """
         if durability is not None:
-            fields["journal"] = journal_of(durability, fields.get("journal"), fields.get("name", "default"))
+            fields["journal"] = journal_of(durability, fields.get("journal"), fields.get("name", "default"), Path.cwd())
         specs = agent_specs(agents)
         if isinstance(nodes, str | os.PathLike) and not (text := str(nodes)).isdecimal():
             file = f"a cluster file is read by ether.cluster.load, as in Cluster(load({text!r}))"
@@ -374,13 +374,14 @@ class ClusterSpec:
         return replace(self, bind=endpoint)
 
 
-def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: str) -> str | None:
+def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: str, origin: Path) -> str | None:
     """The file of a cluster's journal, or None where it keeps none.
 
     Args:
         durability: `journal` or `memory`.
         journal: the file, if it was named.
         name: of the cluster, whose journal it is otherwise.
+        origin: as of `default_journal`.
 
     Raises:
         InvalidSpec: no such durability; `memory` with a journal; or the name is no name of a folder.
@@ -388,7 +389,7 @@ def journal_of(durability: str, journal: str | os.PathLike[str] | None, name: st
     if durability not in DURABILITIES:
         raise InvalidSpec(f"{durability!r} is no durability.{nearest(durability, DURABILITIES)}")
     if durability == "journal":
-        return str(journal or default_journal(name))
+        return str(journal or default_journal(name, origin))
     if journal is not None:
         raise InvalidSpec(f"durability memory keeps no journal, and one is named, {journal}: leave one of the two out.")
     return None

@@ -90,7 +90,9 @@ class EmbeddedBroker:
             )  # fmt: skip
             with _no_collection():
                 supervisor.recover(clock.monotonic(), clock.wall(), clock.boot)
-            self.recovered: int = len(supervisor.state.ledger)
+            self.recovered: int = sum(
+                entry.deadline > supervisor.state.now for entry in supervisor.state.ledger.running
+            )
             """Delegations of the journal that have no outcome and go on."""
             refusals = supervisor.state.session_table.refusals
             server: Server

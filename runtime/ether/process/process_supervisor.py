@@ -21,7 +21,8 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -160,7 +161,8 @@ class ProcessSupervisor:
         self._last_ends: dict[str, tuple[int | None, str]] = {}
         self._given_up: dict[str, ProcessFailed] = {}
         """{process that has spent its budget: what that means}."""
-        self._last_given_up = ""
+        self._changes = 0
+        """Changes under way, in which a process may be between two lives."""
         self._numbers = count(1)
         self._answers: dict[int, dict[str, Any] | None] = {}
         """{number of what is asked: what was answered}, while somebody waits for it."""
@@ -220,6 +222,23 @@ class ProcessSupervisor:
             self._ask_to_end(life)
             if at_once:
                 life.process.kill()
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Keep a process that is given up meanwhile from being the last one, until all are there again that are to be."""
+        self._post(partial(self._count_changes, 1))
+        try:
+            yield
+        finally:
+            self._post(partial(self._count_changes, -1))
+
+    def _count_changes(self, number: int) -> None:
+        self._changes += number
+        self._fail_if_last()
+
+    def given_up(self, name: str) -> ProcessFailed | None:
+        """Why a process was given up; None while it was not."""
+        return self._given_up.get(name)
 
     def is_kept(self, name: str) -> bool:
         """Whether a process is kept running: it was added, came up the first time, and was not removed."""
@@ -391,7 +410,7 @@ class ProcessSupervisor:
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._give_up(name)
             case Escalate():
-                self._fail(self._last_given_up)
+                self._fail(next(reversed(self._given_up)))
             case Gone(path):
                 if path == (_ROOT,):
                     self._event_loop.stop()
@@ -496,21 +515,28 @@ class ProcessSupervisor:
 
     def _give_up(self, name: str) -> None:
         """Start a process no more; if it escalates, or was the last but the one that ends last, all end."""
-        self._last_given_up = name
         code, how = self._last_ends.get(name, (None, "it never came up"))
         budget = f"{self._budget['intensity']} times in {self._budget['period']:g} s"
         often = f"{name} ended more than {budget}, the last time with: {how}"
         self._given_up[name] = ProcessFailed(often, name, exit=code)
         if self._specs[name].escalate:
             return  # as Escalate follows
-        if not any(self.is_kept(other) for other, spec in self._specs.items() if not spec.last):
-            self._fail(name)
-            self._tell(Stop())
+        if self._fail_if_last():
             return
         said = f"{name} gave up, and the others go on: it ended more than {budget}, the last time with: {how}"
         logger.warning("%s", said)
         warn_unread(logger, said)
         self._on_event(said)
+
+    def _fail_if_last(self) -> bool:
+        """End all, if a process was given up, none is left but those that end last, and no change may bring another."""
+        if not self._given_up or self._changes or self.failed is not None or self._announced_end:
+            return False
+        if any(self.is_kept(other) for other, spec in list(self._specs.items()) if not spec.last):
+            return False
+        self._fail(next(reversed(self._given_up)))
+        self._tell(Stop())
+        return True
 
     def _fail(self, name: str) -> None:
         failure = self._given_up[name]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ether_broker.errors import InvalidSpec
-from ether_broker.journal.location import default_journal, known_journals
+from ether_broker.journal.location import default_journal, known_journals, link_default
 
 
 def test_a_journal_is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -15,7 +16,36 @@ def test_a_journal_is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatch,
 
     assert default_journal() == tmp_path / "ether" / "default" / "journal.db"
     assert default_journal("shop") == tmp_path / "ether" / "shop" / "journal.db"
+    assert default_journal("shop", Path("/home/me")) == default_journal("shop")
     assert not (tmp_path / "ether").exists()
+
+
+def test_the_journals_of_clusters_without_a_name_are_told_apart_by_where_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    journal = default_journal(origin=Path("/home/me/my shop"))
+    assert journal.parent.name == "me-my_shop-88acd90b"
+    assert journal.parent.parent == default_journal().parent
+    assert default_journal(origin=Path("/home/me/my_shop")) != journal
+    assert default_journal(origin=Path(os.fsdecode(b"/home/sh\xf6p"))).parent.name.startswith("home-sh_p-")
+    assert len(default_journal(origin=Path("/") / ("x" * 250)).parent.name) == 69
+
+    for made in (journal, default_journal(origin=Path("/srv"))):
+        made.parent.mkdir(parents=True)
+        made.touch()
+        link_default(str(made))
+        assert default_journal().resolve() == made
+        assert list(known_journals()) == ["default"]
+
+
+def test_a_journal_that_is_there_is_not_replaced_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    default_journal().parent.mkdir(parents=True)
+    default_journal().touch()
+    link_default(str(default_journal(origin=Path("/srv"))))
+
+    assert not default_journal().is_symlink()
 
 
 @pytest.mark.parametrize("state", [None, "", "not/absolute"])

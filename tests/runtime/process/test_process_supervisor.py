@@ -209,6 +209,37 @@ def test_when_the_last_is_given_up_all_end(ward: Ward):
     assert [entry.pid for entry in ward.process_supervisor.statistics()] == [None, None, None]
 
 
+@pytest.mark.filterwarnings("ignore:bad gave up, and the others go on:RuntimeWarning")
+def test_one_that_is_given_up_while_another_is_between_two_lives_is_not_the_last(ward: Ward):
+    ward.add("good")
+    ward.add("bad")
+    ward.process_supervisor.wait_up("good")
+    with ward.process_supervisor.change():
+        ward.process_supervisor.remove("good")
+        ward.spend("bad")
+        wait_until(lambda: ward.process_supervisor.given_up("bad"))
+        ward.add("good")
+        ward.process_supervisor.wait_up("good")
+
+    assert (ward.entry("good").state, ward.failed) == (Lifecycle.RUNNING, [])
+
+
+@pytest.mark.filterwarnings("ignore:bad gave up, and the others go on:RuntimeWarning")
+def test_when_the_last_was_given_up_and_what_was_to_come_does_not_all_end(ward: Ward):
+    ward.add("broker", last=True, escalate=True)
+    ward.add("bad")
+    ward.process_supervisor.wait_up("bad")
+    with ward.process_supervisor.change():
+        ward.spend("bad")
+        wait_until(lambda: ward.process_supervisor.given_up("bad"))
+        ward.add("other", "fail")
+        with pytest.raises(InvalidSpec):
+            ward.process_supervisor.wait_up("other")
+    assert ward.process_supervisor.wait(10.0)
+
+    assert [failure.process for failure in ward.failed] == ["bad"]
+
+
 def test_what_does_not_end_in_its_time_is_killed(ward: Ward, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ether.process.process_supervisor.GRACE", 0.1)
     ward.add("deaf", "deaf", drain=0.1)

@@ -326,22 +326,23 @@ def _describe(agent: Registration, now: float, stalled: float) -> dict[str, Any]
     recent = sorted(agent.recent or ())
     is_up = agent.condition is Condition.UP
     silent = now - agent.session.heard
+    # Until its node is back after a restart of the broker it takes work, and is not there.
+    is_there = agent.is_hosted and not agent.session.lost
     return {
         "agent": agent.manifest.agent,
         "node": agent.session.node,
         "version": agent.manifest.version,
         "role": agent.manifest.role,
-        # Until its node is back after a restart of the broker it takes work, and is not there.
-        "condition": (Condition.DOWN if agent.session.lost and agent.is_hosted else agent.condition).value,
+        "condition": (agent.condition if is_there or not agent.is_hosted else Condition.DOWN).value,
         "busy_for": agent.load.get("busy_for", 0.0) if is_up else 0.0,
         "stalled_for": round(silent, 3) if is_up and silent > stalled else 0.0,
         "capabilities": [capability.name for capability in agent.manifest.capabilities],
         "subscriptions": [subscription.topic for subscription in agent.manifest.subscriptions],
         "max_concurrency": agent.manifest.max_concurrency,
         "queued": agent.mailbox.waiting_count,
-        # Of one that is down, what its node held until its credit is counted anew, when it is back.
-        "in_flight": agent.mailbox.in_flight if agent.is_hosted else 0,
-        "load": agent.load,
+        # Of one that is not there, what its node held and said; its credit is counted anew when it is back.
+        "in_flight": agent.mailbox.in_flight if is_there else 0,
+        "load": agent.load if is_there else {},
         "outcomes": _by_name(agent.ended),
         "p50": recent[len(recent) // 2] if recent else None,
         "p99": recent[int(len(recent) * 0.99)] if recent else None,

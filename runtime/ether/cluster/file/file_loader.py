@@ -81,7 +81,7 @@ def of_agents(
     """
     specs = ClusterSpec.of(nodes, agents).nodes
     settings = _Reader({"nodes": [{"name": node.name} for node in specs]}, None, overrides, environ).file()
-    return _spec(settings, specs)
+    return _spec(settings, specs, Path.cwd())
 
 
 def json_schema() -> dict[str, Any]:
@@ -142,7 +142,7 @@ class _Reader:
             for node in file.nodes
         )
         try:
-            return _spec(file, nodes)
+            return _spec(file, nodes, Path(self._document.name).resolve() if self._document else Path.cwd())
         except (InvalidSpec, InvalidEndpoint) as error:
             name = self._document.name if self._document else ""
             raise type(error)(f"{name}: {error}") from None
@@ -271,9 +271,9 @@ def _scalar(path: tuple[str, ...], text: str) -> Any:
         return text
 
 
-def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...]) -> ClusterSpec:
+def _spec(file: ClusterFile, nodes: tuple[NodeSpec, ...], origin: Path) -> ClusterSpec:
     fields = dict(file.cluster)
-    journal = journal_of(fields.pop("durability"), fields.pop("journal"), file.cluster.name)
+    journal = journal_of(fields.pop("durability"), fields.pop("journal"), file.cluster.name, origin)
     return ClusterSpec(
         nodes,
         keys=file.security.keys,

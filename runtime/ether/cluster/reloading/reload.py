@@ -390,9 +390,16 @@ class Reload:
                 if full in self._never_up and name in agents_by_name(self._hosted[node]):
                     self._failed.setdefault(full, and_so(self._never_up[full], "It was not moved."))
 
+    def _tell_given_up(self) -> None:
+        """Tell of nodes that were up, and have been given up meanwhile."""
+        for node in self._hosted:
+            if (failure := self._processes.given_up(node)) is not None:
+                self._failed.setdefault(node, str(failure))
+
     def _report(self, come: list[str], stay: list[str], go: list[str]) -> ReloadReport:
         failed = self._failed
         self._tell_unmoved()
+        self._tell_given_up()
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
         stopped = [node for node in go if node not in self._hosted]
