@@ -29,6 +29,7 @@ from ether import (
 from ether.observers import Log, Metrics
 from ether_actors.supervisor.supervisor import Supervisor
 from ether_broker.envelope.ids import new_id
+from ether_broker.envelope.payload import pack
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BATCHES
 from ether_broker.transport.zeromq.server import MAX_MESSAGE
 from ether_broker.wire.frame import Kind, pack_envelope
@@ -561,10 +562,15 @@ def test_an_observer_reads_published_events_and_saved_states_as_values():
     assert published.time <= delivered.time
     for event in (published, delivered):
         assert (event.topic, event.data, event.publisher) == ("work.counted", {"words": [2]}, "tally")
-    (saved,) = [
-        seen.event for seen in recorder.seen if seen.kind is Kind.EVENT and seen.event["event"] == "agent_state"
-    ]
-    assert (saved["agent"], saved["state"]) == ("tally", {"words": 2})
+    saved = [(seen.event["agent"], seen.saved_state) for seen in recorder.seen if seen.saved_state is not None]
+    assert saved == [("tally", {"words": 2})]
+
+
+@pytest.mark.parametrize("packed", [pack([[]] * 5000), b"\xc1"])
+def test_a_saved_state_that_is_too_much_to_read_or_none_is_given_as_its_bytes(packed: bytes):
+    body = pack({"event": "agent_state", "agent": "a", "state": packed})
+
+    assert Observation(1, 0.0, pack_envelope(Kind.EVENT, body=body)).saved_state == packed
 
 
 @pytest.mark.parametrize(("params", "what"), [({"topic": "a.b"}, "'data'"), ({"topic": 5, "data": b"\x01"}, "topic")])

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, Final
 
 from ether_actors.task.event import Event
+from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import Delegation
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.names import EVENT_PREFIX, PUBLISH
@@ -96,14 +97,23 @@ class Observation:
 
     @cached_property
     def event(self) -> dict[str, Any]:
-        """What happened: `event` is its name, the rest depends on it; only of an EVENT.
+        """What happened: `event` is its name, the rest depends on it; only of an EVENT."""
+        return dict(unpack(self.envelope[self.header.body :]))
 
-        Of `agent_state`, `state` is a dict of the fields that were saved; the bytes, if they cannot be read.
+    @cached_property
+    def saved_state(self) -> Any:
+        """The state of an agent that an event `agent_state` tells, as a dict of its fields; None of any other message.
+
+        One that cannot be read, or has more than 4,096 maps and lists, is given as its bytes.
         """
-        said = dict(unpack(self.envelope[self.header.body :]))
-        if said.get("event") == "agent_state":
-            said["state"] = readable(said["state"])
-        return said
+        if self.header.kind != Kind.EVENT or self.event.get("event") != "agent_state":
+            return None
+        packed = self.event["state"]
+        try:
+            check_containers(packed, EVENT_CONTAINERS, "state")
+        except InvalidEnvelope:
+            return packed
+        return readable(packed)
 
     @cached_property
     def published(self) -> Event | None:

@@ -106,6 +106,8 @@ class AuditEntry(Observation):
                     _open(body.get("data"), "state")
             case _:
                 body = dict(thaw(self.event))
+                if body.get("event") == "agent_state":
+                    _open(body, "state")
         return body
 
     @property

@@ -184,6 +184,22 @@ def test_what_runs_again_counts_once_unless_its_first_run_comes_back(comes_back:
     assert saved(bus) == (2 if comes_back else 1, b"second")
 
 
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_that_of_an_answer_to_what_nobody_has_delegated_or_was_refused_is_not_saved(
+    world: tuple[Bus, Peer, Peer], is_refused: bool
+) -> None:
+    bus, desk, worker = world
+    number = desk.delegate("desk", to="nobody") if is_refused else 77
+    bus.step()
+    before = len(bus.tapped)
+    answer(worker, "w", number, state(0, b"x" * 1000))
+    bus.step()
+
+    assert saved(bus) is None
+    assert sum(len(one.envelope) for one in bus.tapped[before:]) < 1000
+    assert differences(bus.supervisor, bus.history) == []
+
+
 def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
     number = begin(bus, desk, worker, timeout=1.0)

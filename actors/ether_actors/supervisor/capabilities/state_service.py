@@ -46,9 +46,10 @@ class StateService:
     def take(self, session: Session, envelope: bytes) -> tuple[Header, bytes]:
         """Save the state that an answer brings, and return the answer without it.
 
-        It is saved whether or not the answer still counts: it is how the agent is. Only its own node may say that, and only of
-        the state that is saved now: what was made of an older one is refused, its delegation fails, and the node is told what
-        is saved. The event that tells a state and the outcome are in one entry of the journal.
+        It is saved whether or not the answer still counts, as long as the delegation is remembered: it is how the agent is. Only
+        its own node may say that, and only of the state that is saved now: what was made of an older one is refused, its
+        delegation fails, and the node is told what is saved. The event that tells a state and the outcome are in one entry of
+        the journal.
 
         Raises:
             MalformedFrame: it brings none, or is no outcome.
@@ -64,8 +65,9 @@ class StateService:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
-        if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
-            return header, answer  # another incarnation's
+        is_known = entry is not None or self._was_accepted(header.request_id)
+        if agent is None or not is_known or not (agent.session is session or self.may_speak_for(session, agent)):
+            return header, answer  # nobody has delegated it, or it is another incarnation's
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
             return header, answer  # another node may have read its state
@@ -89,6 +91,11 @@ class StateService:
             owner=kept.owner,
         )  # fmt: skip
         return header, answer
+
+    def _was_accepted(self, request_id: bytes) -> bool:
+        """Whether a delegation has ended, is remembered, and was not refused."""
+        ending = self._state.ended.get(request_id)
+        return ending is not None and bool(ending.by)
 
     def _came_before(self, header: Header) -> bool:
         """Whether an answer that is sent again has given its delegation the outcome."""
