@@ -218,6 +218,8 @@ class Supervisor:
         """Of the last step that the journal was given."""
         self._appended: deque[tuple[int, int, int, list[tuple[Job, int]], dict[Account, int]]] = deque()
         """(ticket, the number that follows, bytes, which jobs added how many, who caused how much) of what is not durable."""
+        self._committed: list[tuple[int, dict[Account, int]]] = []
+        """(bytes, who caused how much) of what is durable, while the journal has work left to do for it."""
         self._going_on: set[Account] = set()
         """Owners of whom a node that waited for the journal goes on in this step."""
 
@@ -259,7 +261,7 @@ class Supervisor:
         state.now = now
         state.wall = wall
         schedule = state.schedule
-        if self._appended:
+        if self._appended or self._committed:
             self._release()
         if schedule.paused or schedule.deferred:
             schedule.begin()
@@ -356,12 +358,16 @@ class Supervisor:
         if self._appended and self._appended[0][0] <= committed:
             while self._appended and self._appended[0][0] <= committed:
                 _, state.durable, size, added, caused = self._appended.popleft()
-                state.unwritten -= size
-                _written(caused)
+                self._committed.append((size, caused))
                 for job, count in added:
                     job.unwritten -= count
             if state.schedule.paused:
                 state.schedule.committed()
+        if self._committed and not state.journal.is_behind:
+            for size, caused in self._committed:
+                state.unwritten -= size
+                _written(caused)
+            self._committed.clear()
 
     def finish(self, now: float, wall: float) -> None:
         """Rule on all that waits, however much the journal has to write for it: the broker ends."""

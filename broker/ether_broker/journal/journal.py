@@ -98,6 +98,10 @@ class Journal(Protocol):
         """Why it cannot write now; None when it can."""
 
     @property
+    def is_behind(self) -> bool:
+        """Whether there is work left to do for what is committed, such that who has written most is to wait."""
+
+    @property
     def checkpoint(self) -> tuple[int, bytes] | None:
         """The last durable checkpoint, as (number, body)."""
 

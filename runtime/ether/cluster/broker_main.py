@@ -44,6 +44,8 @@ _PATIENCE: Final = 10.0
 """Seconds that the supervisor has for a change."""
 _RETRY: Final = 0.5
 """Seconds between two tries to open the journal."""
+_SWITCH_INTERVAL: Final = 1e-4
+"""Seconds after which the journal's thread gets the interpreter from a busy supervisor; Python's 5 ms would be most of a commit."""
 
 
 def main() -> None:
@@ -52,6 +54,7 @@ def main() -> None:
     request = parent_link.request
     log_to_stderr(logging.INFO)
     _raise_descriptor_limit()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     with Stopping(lambda _number: None) as stopping, make_context() as context:
         try:
             host = _host(parent_link, stopping, context)

@@ -46,10 +46,10 @@ class StateService:
     def take(self, session: Session, envelope: bytes) -> tuple[Header, bytes]:
         """Save the state that an answer brings, and return the answer without it.
 
-        It is saved whether or not the answer still counts, as long as the delegation is remembered: it is how the agent is. Only
-        its own node may say that, and only of the state that is saved now: what was made of an older one is refused, its
-        delegation fails, and the node is told what is saved. The event that tells a state and the outcome are in one entry of
-        the journal.
+        It is saved whether or not the answer still counts, as long as the delegation is remembered, since it is how the
+        agent is. Only its own node may say that, and only of the state that is saved now: what was made of an older one is
+        refused, its delegation fails, and the node is told what is saved. The event that tells a state and the outcome are
+        in one entry of the journal.
 
         Raises:
             MalformedFrame: it brings none, or is no outcome.

@@ -124,6 +124,8 @@ class Indexer:
         self._store = store
         self.next = self._rows.indexed()
         """The number that is indexed next."""
+        self._unpacked: tuple[int, list[Replayed]] = (-1, [])
+        """The commit of which a part is indexed, by its number."""
 
     @property
     def _rows(self) -> Rows:
@@ -165,7 +167,9 @@ class Indexer:
         if row is None:
             self.next = self._after_gap()
             return
-        entries = list(islice(describe_all(rows.unpack(row), row.seq, self.next), SLICE))
+        if self._unpacked[0] != row.seq:
+            self._unpacked = row.seq, rows.unpack(row)
+        entries = list(islice(describe_all(self._unpacked[1], row.seq, self.next), SLICE))
         with self._store.relaxed() as connection:
             _write(connection, entries)
         self.next = entries[-1][0] + 1 if len(entries) == SLICE else row.next

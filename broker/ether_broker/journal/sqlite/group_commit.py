@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from ether_broker.errors import EtherError, InternalError, JournalFull, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.journal import Removed, Replayed
 from ether_broker.journal.sqlite.commit_store import Store
-from ether_broker.journal.sqlite.entry_index import SLICE, Indexer
+from ether_broker.journal.sqlite.entry_index import Indexer
 from ether_broker.journal.sqlite.retention import collect
 from ether_broker.journal.sqlite.sqlite_errors import explain
 
@@ -37,7 +37,8 @@ RETRY: Final = 0.5
 CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 UNINDEXED: Final = 262_144
-"""Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second."""
+"""Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second. At
+twice as many it `is_behind`, and who writes most is to wait."""
 PUT_OFF: Final = 30.0
 """Seconds after which a checkpoint is tried again that could not be written."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
@@ -103,6 +104,11 @@ class Writer:
         """Whether something was given to commit: until then a broker reads what was; it needs the interpreter's lock."""
         self._thread = threading.Thread(target=self._run, name="ether-journal", daemon=True)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is unindexed that who writes most is to wait; not while indexing fails."""
+        return self._indexer.behind > 2 * UNINDEXED and time.monotonic() >= self._quiet_until
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -153,7 +159,7 @@ class Writer:
         if self._collections:
             self._collect()
         elif self._indexer.behind and self._has_begun and time.monotonic() >= self._quiet_until:
-            self._calm = self._calm or self._sleep(CALM)
+            self._calm = self._calm or self._indexer.behind > UNINDEXED or self._sleep(CALM)
             if self._calm:
                 self._index()
         else:
@@ -190,7 +196,6 @@ class Writer:
         except EtherError as error:
             return self._fail(error)
         self.unindexed.note(batches)
-        written = sum(len(batch.envelopes) for batch in batches)
         if self._group:
             self.committed = self._group[-1].ticket
             self.written_bytes += sum(append.size for append in self._group)
@@ -201,9 +206,8 @@ class Writer:
             self._put_off_until = 0.0  # what kept a checkpoint back may have gone too
         self.trouble = None
         self._notify()
-        for _ in range(0, 2 * written, SLICE):  # twice what came, so that it catches up however long the load lasts
-            if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
-                self._index()
+        if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
+            self._index()
         return True
 
     def _prepare(self) -> None:
@@ -248,9 +252,12 @@ class Writer:
 
     def _index(self) -> None:
         """Index a slice; if that fails nothing is lost, and it is tried again later."""
+        was_behind = self.is_behind
         try:
             self._indexer.slice()
             self.unindexed.forget(self._indexer.next)
+            if was_behind and not self.is_behind:
+                self._notify()
         except (sqlite3.Error, EtherError) as error:
             if self._quiet_until < time.monotonic() - _SPELL:
                 _log.warning("The journal's index waits: %s", error)

@@ -91,6 +91,11 @@ class SqliteJournal:
         return self._writer.trouble
 
     @property
+    def is_behind(self) -> bool:
+        """Whether the index has fallen too far behind what is committed; see `Journal.is_behind`."""
+        return self._writer.is_behind
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes of the envelopes that wait for their commit."""
         return self._taken - self._writer.written_bytes
