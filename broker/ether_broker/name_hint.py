@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from ether_broker.errors import InvalidSpec, UsageError
 
-__all__ = ["choice", "hint_fields", "misses", "nearest"]
+__all__ = ["choice", "hint_fields", "is_typo", "misses", "nearest"]
 
 _SHOWN: Final = 8
 _MOST_NAMES: Final = 1_000
@@ -46,6 +46,15 @@ def hint_fields(cls: type[_T]) -> type[_T]:
 
     setattr(cls, "__init__", checked)  # noqa: B010  a checker is to see the fields
     return cls
+
+
+def is_typo(name: str, meant: str) -> bool:
+    """Whether a name differs from the one that is meant by one letter, or by two that have changed places."""
+    pairs = enumerate(zip(name, meant, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(name), len(meant)))
+    typed, rest = name[same:], meant[same:]
+    is_swapped = typed[:2] == rest[1::-1] and typed[2:] == rest[2:]
+    return typed[1:] in {rest, rest[1:]} or typed == rest[1:] or is_swapped
 
 
 def misses(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:

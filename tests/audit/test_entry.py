@@ -34,7 +34,7 @@ def test_a_row_has_the_same_fields_for_every_kind_and_is_json(played: list[Audit
 
 
 def test_a_delegation_tells_its_route_and_its_aim(played: list[AuditEntry]) -> None:
-    entry = next(entry for entry in played if entry.topic == "checker.check")
+    entry = next(entry for entry in played if entry.about_capability == "checker.check")
     row = entry.row()
 
     assert (entry.what, row["kind"], row["status"], row["event"]) == ("DELEGATION", "DELEGATION", None, None)
@@ -61,9 +61,8 @@ def test_a_summary_says_the_most_telling_thing_in_a_line(played: list[AuditEntry
 
 
 def test_parameters_are_the_summary_where_no_aim_is_told(played: list[AuditEntry]) -> None:
-    assert [entry.summary for entry in played if entry.topic == "worker.dig" and entry.kind_name == "DELEGATION"] == [
-        '{"hours": 1}', '{"hours": 2}',
-    ]  # fmt: skip
+    digs = [entry for entry in played if entry.about_capability == "worker.dig" and entry.kind_name == "DELEGATION"]
+    assert [entry.summary for entry in digs] == ['{"hours": 1}', '{"hours": 2}']
 
 
 def test_an_event_about_a_delegation_is_found_by_its_request_id() -> None:
@@ -73,7 +72,7 @@ def test_an_event_about_a_delegation_is_found_by_its_request_id() -> None:
     assert entry.about == request_id
     assert entry.row()["request_id"] == to_text(request_id)
     assert entry.agents == {"ether", "worker-2"}
-    assert entry.topic == "a.b"
+    assert entry.about_capability == "a.b"
     assert entry.summary == "agent=worker-2 attempt=2"
 
 

@@ -37,7 +37,7 @@ def test_an_agent_is_one_that_speaks_is_spoken_to_or_is_told_of(played: list[Aud
 
 def test_a_capability_takes_what_is_below_it_by_whole_words(played: list[AuditEntry]) -> None:
     def topics(*names: str) -> set[str]:
-        return {entry.topic for entry in taken(played, EntryFilter(capabilities=names))}
+        return {entry.about_capability for entry in taken(played, EntryFilter(capabilities=names))}
 
     assert topics("worker") == {"worker.dig", "worker.break"}
     assert topics("worker.dig", "chief") == {"worker.dig", "chief.plan"}
@@ -69,7 +69,7 @@ def test_different_filters_have_to_fit_all(played: list[AuditEntry]) -> None:
 
 
 def test_what_the_bus_is_asked_about_itself_can_be_left_out(played: list[AuditEntry]) -> None:
-    asked = [entry for entry in played if entry.topic == "ether.statistics"]
+    asked = [entry for entry in played if entry.about_capability == "ether.statistics"]
 
     assert len(asked) == 2
     assert taken(played, EntryFilter(queries=False)) == [entry for entry in played if entry not in asked]

@@ -62,7 +62,7 @@ def names(spans: Iterable[Span]) -> list[str]:
 def chief() -> Span:
     """The chief's plan: it digs for 1 and for 2 hours, with one worker, and then breaks the spade."""
     entries = entries_of(play())
-    root = next(entry for entry in entries if entry.topic == "chief.plan")
+    root = next(entry for entry in entries if entry.about_capability == "chief.plan")
     span = grow(root.header.request_id, entries, Moment.of(entries[-1]))
     assert span is not None
     return span
@@ -97,7 +97,7 @@ def test_a_row_is_json_and_names_everything(chief: Span) -> None:
 
 def test_of_the_trunk_only_the_branch_that_is_asked_for_is_taken() -> None:
     entries = entries_of(play())
-    dug = next(entry for entry in entries if entry.topic == "worker.dig")
+    dug = next(entry for entry in entries if entry.about_capability == "worker.dig")
 
     span = grow(dug.header.request_id, entries, NOW)
 
@@ -259,7 +259,7 @@ def test_what_the_supervisor_cancels_ends_with_its_parent() -> None:
         bus.advance(2)
         assert handle.result().status is Status.TIMEOUT
         entries = entries_of(list(commits_of(bus)))
-    root = next(entry for entry in entries if entry.topic == "chief.plan")
+    root = next(entry for entry in entries if entry.about_capability == "chief.plan")
     span = grow(root.header.request_id, entries, Moment.of(entries[-1]))
 
     assert span is not None

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from ether_actors.agent.agent_bus import AgentBus, AgentBusServices
 from ether_actors.agent.composable import ComposableAgent
 from ether_actors.agent.declarations.capability import Handler, handlers_of
-from ether_actors.agent.declarations.declared_methods import check_overridden, check_own, misspelt_settings
+from ether_actors.agent.declarations.class_checks import check_overridden, check_own, misspelt_settings
 from ether_actors.agent.declarations.event_handler import EventHandler, event_handlers_of
 from ether_actors.agent.declarations.schedule import Schedule, schedule_of
 from ether_actors.agent.declarations.state_model import state_model

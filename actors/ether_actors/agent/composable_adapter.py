@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import WrongResult, capability
-from ether_actors.agent.declarations.declared_methods import is_marked
+from ether_actors.agent.declarations.class_checks import is_marked
 from ether_actors.task.task import Task
 from ether_broker.envelope.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
 from ether_broker.envelope.response import ErrorInfo, Response

@@ -10,12 +10,25 @@ from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.names import is_topic
 from ether_broker.envelope.payload import unpack
 
-__all__ = ["Event"]
+__all__ = ["Event", "delivery_params"]
+
+
+def delivery_params(topic: str, data: bytes, publisher: str, id_: str, time: float) -> dict[str, Any]:
+    """The params of the delegation by which the bus delivers an event; `Event.of_delivery` reads them.
+
+    Args:
+        topic: as published.
+        data: packed.
+        publisher: the agent that published it.
+        id_: of the publication.
+        time: Unix time.
+    """
+    return {"topic": topic, "data": data, "publisher": publisher, "id": id_, "time": time}
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event that was published, as a method under `@on_event` gets it; it is deeply frozen.
+    """An event that was published, as a method under `@on_event`, or an observer, gets it; it is deeply frozen.
 
     Example:
         class Clerk(Agent):
@@ -37,7 +50,7 @@ class Event:
     id: str
     """The same for all subscribers, and for an event that is delivered again."""
     time: float
-    """When the bus took it, as Unix time."""
+    """When the bus took it, as Unix time; of a publication that an observer sees, when its publisher sent it."""
 
     @classmethod
     def of_delivery(cls, params: Mapping[str, Any]) -> Event:

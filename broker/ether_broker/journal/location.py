@@ -11,7 +11,7 @@ from typing import Final
 
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["JOURNAL", "default_journal", "is_unnamed", "journals_folder", "known_journals", "link_default"]
+__all__ = ["JOURNAL", "default_journal", "is_by_origin", "journals_folder", "known_journals", "link_last_started"]
 
 JOURNAL: Final = "journal.db"
 """The file's name, in the folder of its cluster."""
@@ -52,20 +52,25 @@ def default_journal(name: str = _UNNAMED, origin: Path | None = None) -> Path:
     return folder / f"{words}-{sha256(os.fsencode(origin)).hexdigest()[:8]}" / JOURNAL
 
 
-def is_unnamed(journal: str | None) -> bool:
-    """Whether a journal is the default one of an origin."""
+def is_by_origin(journal: str | None) -> bool:
+    """Whether a journal is that of an origin, as its path says: the default one of a cluster without a name."""
     return journal is not None and Path(journal).parent.parent == journals_folder() / _UNNAMED
 
 
-def link_default(journal: str) -> None:
-    """Have the journal of `default` be a link to that of an origin; a file that is there, and no link, stays."""
+def link_last_started(journal: str) -> bool:
+    """Make the journal of `default` a link to that of the cluster without a name that was started last.
+
+    Returns:
+        Whether it could be: a file of that name that is no link stays.
+    """
     link = default_journal()
     if link.exists() and not link.is_symlink():
-        return
+        return False
     made = link.with_name(f"{JOURNAL}.{os.getpid()}")
     with contextlib.suppress(OSError):  # such as a full disk: the journal tells
         made.symlink_to(Path(journal).relative_to(link.parent))
         made.replace(link)
+    return True
 
 
 def known_journals() -> dict[str, Path]:

@@ -74,7 +74,7 @@ class AuditEntry(Observation):
             return None
 
     @property
-    def topic(self) -> str:
+    def about_capability(self) -> str:
         """The capability that it is about; of an event, the one in its body."""
         return self.capability or str(self.body.get("capability", "") if self.header.kind == Kind.EVENT else "")
 
@@ -142,7 +142,7 @@ class AuditEntry(Observation):
             "parent": None if header.parent == NO_ID else to_text(header.parent),
             "from_agent": self.from_agent or None,
             "to_agent": self.to_agent or None,
-            "capability": self.topic or None,
+            "capability": self.about_capability or None,
             "attempt": header.attempt,
             "redelivered": bool(header.flags & Flag.REDELIVERED),
             "deadline": header.deadline or None,

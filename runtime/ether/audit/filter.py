@@ -44,7 +44,7 @@ class EntryFilter:
             and (not self.kinds or entry.header.kind in self.kinds)
             and (not self.statuses or entry.status in self.statuses)
             and (not self.events or entry.event_name in self.events)
-            and (not self.capabilities or self._covers(entry.topic))
+            and (not self.capabilities or self._covers(entry.about_capability))
             and (self.queries or not is_query(entry))
             and (not self.agents or not self.agents.isdisjoint(entry.agents))
         )

@@ -45,7 +45,8 @@ _PATIENCE: Final = 10.0
 _RETRY: Final = 0.5
 """Seconds between two tries to open the journal."""
 _SWITCH_INTERVAL: Final = 1e-4
-"""Seconds after which the journal's thread gets the interpreter from a busy supervisor; Python's 5 ms would be most of a commit."""
+"""Seconds after which the journal's thread gets the interpreter from a busy supervisor: with Python's 5 ms a commit waits more
+than it works."""
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from ether.cluster.reloading.hosted_node import HostedNode, place
 from ether.cluster.reloading.reload import Reload
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.cluster.reloading.reload_requests import ReloadRequests
-from ether.cluster.reloading.spec_changes import changed_fields, check_reload
+from ether.cluster.reloading.spec_changes import check_reload, process_changes
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
@@ -38,7 +38,7 @@ from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
-from ether_broker.journal.location import is_unnamed, link_default
+from ether_broker.journal.location import default_journal, is_by_origin, link_last_started
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
 from ether_broker.transport.endpoint import default_endpoint
@@ -185,12 +185,8 @@ class Cluster:
         process_supervisor.add(self._process(_BROKER, "ether.cluster.broker_main", self._broker_request, last=True))
         broker = process_supervisor.wait_up(_BROKER)
         self._bind, self._url = _settled(self._bind, broker["endpoint"])
-        if spec.journal is not None and is_unnamed(spec.journal):
-            link_default(spec.journal)
-        if broker["unended"]:
-            self._watchers["on_event"](
-                f"{self.spec.journal} goes on; its delegations without an outcome: {broker['unended']:,}"
-            )
+        if spec.journal is not None:
+            self._tell_journal(spec.journal, broker["unended"])
         for node in spec.nodes:
             process_supervisor.add(self._node_process(node.name))
         for node in spec.nodes:
@@ -198,6 +194,13 @@ class Cluster:
         self._is_up = True
         if spec.advertise:
             self._advertise(process_supervisor)
+
+    def _tell_journal(self, journal: str, unended: int) -> None:
+        left = f" goes on; its delegations without an outcome: {unended:,}" if unended else " is the journal"
+        self._watchers["on_event"](f"{journal}{left}")
+        if is_by_origin(journal) and not link_last_started(journal):
+            told = "is no link to it, so commands read it that name neither a journal nor a cluster: move it away"
+            self._watchers["on_event"](f"{default_journal()} {told}")
 
     def _advertise(self, process_supervisor: ProcessSupervisor) -> None:
         """Announce the broker, now that its agents are up; whenever it is down, it is not announced."""
@@ -273,20 +276,22 @@ class Cluster:
             return self._reload(self._opened(), spec)
 
     def _reload(self, process_supervisor: ProcessSupervisor, spec: ClusterSpec) -> ReloadReport:
+        if is_by_origin(self.spec.journal) and is_by_origin(spec.journal):  # of another file without a name
+            spec = replace(spec, journal=self.spec.journal)
         check_reload(self.spec, spec)
         running = {name: self._current(name) for name in self._hosted if process_supervisor.is_kept(name)}
         wanted = place(running, spec.nodes)
         anew = {
             name: fields
             for name, node in running.items()
-            if name in wanted and (fields := changed_fields(node.spec, wanted[name].spec, "agents"))
+            if name in wanted and (fields := process_changes(node.spec, wanted[name].spec))
         }
         self._admit([*running.values(), *wanted.values()])
         for name in self._hosted.keys() - running.keys() - wanted.keys():  # given up, and gone from the specification
             process_supervisor.remove(name)
         self.spec, self._hosted = spec, running
         reload = Reload(process_supervisor, running, wanted, anew, self._node_process, self._current, self._note)
-        with process_supervisor.change():
+        with process_supervisor.defer_end():
             report = reload.run()
         try:
             self._admit(list(running.values()))
@@ -564,10 +569,7 @@ def up(
         path = Path(wanted)
         if path.exists() and not path.is_file():  # such as a pipe, which may never end
             raise InvalidSpec(f"{wanted} is not a regular file: write the cluster file to one, and reload that.")
-        changed = (read or _load)(wanted)
-        if is_unnamed(changed.journal) and is_unnamed(spec.journal):  # of another file, and it names none
-            changed = replace(changed, journal=spec.journal)
-        report = cluster.reload(_with_address(changed))
+        report = cluster.reload(_with_address((read or _load)(wanted)))
         known = wanted
         return report
 

@@ -1,4 +1,7 @@
-"""Inline delegation: the thread that delegates steps an embedded broker itself, and runs the handler."""
+"""Inline delegation: the thread that delegates steps an embedded broker itself, and runs the handler.
+
+`SupervisorActor` has the step, `Supervisor.step_direct` bounds what one takes, and `Cell.run_only` runs the handler.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _SHARE: Final = 8
 
 
 class Inline(NamedTuple):
-    """The two halves of an inline delegation."""
+    """The two halves of an inline delegation, and who may do both."""
 
     send: SendCall
     """As `Link.send`, but nobody is told."""

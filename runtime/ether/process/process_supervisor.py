@@ -9,7 +9,7 @@
 
 One thread owns it all and starts every process, because the kernel ties a child to the thread that started it
 (`ether.process.parent_link`). A process that has spent its budget is given up, and the others go on. All are ended if it
-escalates, or if none is left but the one that ends last.
+is to `escalate`, or if none is left but the one that ends last.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ProcessSpec:
     backoff: Backoff | None = None
     """The delays between its restarts; None: the process supervisor's."""
     escalate: bool = False
-    """Whether all others end when it has been restarted too often."""
+    """Whether all others end when it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class ProcessSupervisor:
         self._last_ends: dict[str, tuple[int | None, str]] = {}
         self._given_up: dict[str, ProcessFailed] = {}
         """{process that has spent its budget: what that means}."""
-        self._changes = 0
-        """Changes under way, in which a process may be between two lives."""
+        self._deferring = 0
+        """Blocks under way in which all are not ended for want of a process."""
         self._numbers = count(1)
         self._answers: dict[int, dict[str, Any] | None] = {}
         """{number of what is asked: what was answered}, while somebody waits for it."""
@@ -224,19 +224,19 @@ class ProcessSupervisor:
                 life.process.kill()
 
     @contextmanager
-    def change(self) -> Iterator[None]:
-        """Keep a process that is given up meanwhile from being the last one, until all are there again that are to be."""
-        self._post(partial(self._count_changes, 1))
+    def defer_end(self) -> Iterator[None]:
+        """Do not end all for want of a process before this block ends, as one may be between two lives in it."""
+        self._post(partial(self._defer, 1))
         try:
             yield
         finally:
-            self._post(partial(self._count_changes, -1))
+            self._post(partial(self._defer, -1))
 
-    def _count_changes(self, number: int) -> None:
-        self._changes += number
+    def _defer(self, number: int) -> None:
+        self._deferring += number
         self._fail_if_last()
 
-    def given_up(self, name: str) -> ProcessFailed | None:
+    def why_given_up(self, name: str) -> ProcessFailed | None:
         """Why a process was given up; None while it was not."""
         return self._given_up.get(name)
 
@@ -529,8 +529,8 @@ class ProcessSupervisor:
         self._on_event(said)
 
     def _fail_if_last(self) -> bool:
-        """End all, if a process was given up, none is left but those that end last, and no change may bring another."""
-        if not self._given_up or self._changes or self.failed is not None or self._announced_end:
+        """End all, if a process was given up, none is left but those that end last, and that is not deferred."""
+        if not self._given_up or self._deferring or self.failed is not None or self._announced_end:
             return False
         if any(self.is_kept(other) for other, spec in list(self._specs.items()) if not spec.last):
             return False

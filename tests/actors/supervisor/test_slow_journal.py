@@ -86,6 +86,35 @@ def test_one_owner_alone_may_be_further_ahead_than_one_beside_others(monkeypatch
     assert MOST // 2 < shared < MOST < min(alone, waiting_after_a_flood())
 
 
+def test_while_the_index_is_far_behind_only_who_writes_much_waits(bus: Bus) -> None:
+    flood, desk = bus.delegator("flood"), bus.delegator("desk")
+    worker = bus.node("n", "a")
+    journal(bus).sync()
+    bus.step()
+    journal(bus).is_behind = True
+    for _ in range(50):
+        flood.delegate("flood", to="a", params="x" * 20_000)
+    for _ in range(50):
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+        journal(bus).sync()
+    flooded = bus.state.accepted
+    assert flooded < 50, "what was written counts for it still"
+    before = desk.delegate("desk", to="nobody")
+    for _ in range(3):
+        bus.step()
+        journal(bus).sync()
+    bus.step()
+    assert desk.outcomes()[before] is Status.REJECTED_CAPABILITY
+    assert (bus.state.accepted, worker.took(Kind.DELEGATION) != []) == (flooded, True)
+
+    journal(bus).is_behind = False
+    while bus.state.accepted < 50:
+        bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
+        journal(bus).sync()
+    bus.step()
+    assert bus.state.unwritten == 0
+
+
 def test_signs_of_life_count_while_all_else_waits(bus: Bus) -> None:
     flood = bus.delegator("flood")
     bus.node("n", "a")

@@ -214,10 +214,11 @@ def test_one_that_is_given_up_while_another_is_between_two_lives_is_not_the_last
     ward.add("good")
     ward.add("bad")
     ward.process_supervisor.wait_up("good")
-    with ward.process_supervisor.change():
+    ward.process_supervisor.wait_up("bad")
+    with ward.process_supervisor.defer_end():
         ward.process_supervisor.remove("good")
         ward.spend("bad")
-        wait_until(lambda: ward.process_supervisor.given_up("bad"))
+        wait_until(lambda: ward.process_supervisor.why_given_up("bad"))
         ward.add("good")
         ward.process_supervisor.wait_up("good")
 
@@ -229,9 +230,9 @@ def test_when_the_last_was_given_up_and_what_was_to_come_does_not_all_end(ward: 
     ward.add("broker", last=True, escalate=True)
     ward.add("bad")
     ward.process_supervisor.wait_up("bad")
-    with ward.process_supervisor.change():
+    with ward.process_supervisor.defer_end():
         ward.spend("bad")
-        wait_until(lambda: ward.process_supervisor.given_up("bad"))
+        wait_until(lambda: ward.process_supervisor.why_given_up("bad"))
         ward.add("other", "fail")
         with pytest.raises(InvalidSpec):
             ward.process_supervisor.wait_up("other")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from ether_actors.agent.declarations.declared_methods import EVENT_MARK, check_is_new
+from ether_actors.agent.declarations.class_checks import EVENT_MARK, check_is_new
 from ether_actors.agent.declarations.schedule import schedule_of
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.encoding.frozen import freeze

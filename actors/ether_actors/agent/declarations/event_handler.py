@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ether_actors.agent.declarations.capability import hints_of, is_declared, task_parameter
-from ether_actors.agent.declarations.declared_methods import EVENT_MARK, check_is_new
+from ether_actors.agent.declarations.class_checks import EVENT_MARK, check_is_new
 from ether_actors.task.event import Event
 from ether_actors.task.parameter_errors import ParameterError
 from ether_broker.envelope.manifest.subscription import Subscription

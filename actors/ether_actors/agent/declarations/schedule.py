@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ether_actors.agent.declarations.declared_methods import check_is_new
+from ether_actors.agent.declarations.class_checks import check_is_new
 from ether_broker.errors import InvalidManifest, MissingExtra
 from ether_broker.number import is_number
 

@@ -15,6 +15,7 @@ from ether_actors.supervisor.delegations.rejection import Rejection, broker_full
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import MOST_AHEAD, VOLATILE, BrokerState
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD, Entry
+from ether_actors.task.event import delivery_params
 from ether_broker.dead_letters import Reason
 from ether_broker.encoding.bounded import EVENT_CONTAINERS, check_containers
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT, LONGEST_TIMEOUT
@@ -77,8 +78,7 @@ class EventService:
         entry.asking_session.input.spend(reading(data))
         check_containers(data, EVENT_CONTAINERS, "event's data")
         agents, refused = self._subscribers(entry, topic)
-        body = pack({"topic": topic, "data": data, "publisher": name_of(entry.source), "id": to_text(entry.request_id),
-                     "time": state.wall})  # fmt: skip
+        body = pack(delivery_params(topic, data, name_of(entry.source), to_text(entry.request_id), state.wall))
         size = len(agents) * (len(body) + _HEADERS)
         most = _MOST_WRITTEN if state.journal.identity else _MOST_BYTES
         if size > most:

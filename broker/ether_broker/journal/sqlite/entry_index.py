@@ -26,7 +26,7 @@ __all__ = ["LIMIT", "SLICE", "Indexer", "Unindexed", "describe_all", "index_jour
 SLICE: Final = 256
 """Envelopes that are indexed in one go: about 2 ms, which is the most that a commit waits for it."""
 LIMIT: Final = 524_288
-"""Outcomes that are kept, of some 200 bytes each: twice as many envelopes as the writer leaves unindexed."""
+"""Outcomes that are kept, of some 200 bytes each: half of the envelopes that the writer leaves unindexed at most."""
 _REFUSED: Final = int(Flag.REFUSED)
 _COLUMNS: Final = 10
 _ROWS: Final = 32

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from ether_broker.errors import EtherError, InternalError, JournalFull, JournalReadOnly, JournalUnavailable
 from ether_broker.journal.journal import Removed, Replayed
 from ether_broker.journal.sqlite.commit_store import Store
-from ether_broker.journal.sqlite.entry_index import Indexer
+from ether_broker.journal.sqlite.entry_index import SLICE, Indexer
 from ether_broker.journal.sqlite.retention import collect
 from ether_broker.journal.sqlite.sqlite_errors import explain
 
@@ -38,7 +38,8 @@ CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 UNINDEXED: Final = 262_144
 """Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second. At
-twice as many it `is_behind`, and who writes most is to wait."""
+twice as many it `is_behind`, and who writes most is to wait; at four times as many everybody does, as it indexes twice what
+comes."""
 PUT_OFF: Final = 30.0
 """Seconds after which a checkpoint is tried again that could not be written."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
@@ -206,8 +207,11 @@ class Writer:
             self._put_off_until = 0.0  # what kept a checkpoint back may have gone too
         self.trouble = None
         self._notify()
-        if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
-            self._index()
+        written = sum(len(batch.envelopes) for batch in batches)
+        slices = 1 if self._indexer.behind <= 4 * UNINDEXED else 2 * written // SLICE + 1
+        for _ in range(slices):
+            if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
+                self._index()
         return True
 
     def _prepare(self) -> None:

@@ -41,7 +41,7 @@ def cards(entries: Sequence[AuditEntry]) -> str:
 def _headline(entry: AuditEntry) -> str:
     words = [entry.what]
     if entry.event_name is None:
-        words += [f"{entry.from_agent or '-'} → {entry.to_agent or '-'}", entry.topic or "-"]
+        words += [f"{entry.from_agent or '-'} → {entry.to_agent or '-'}", entry.about_capability or "-"]
     return "  ".join(map(one_line, words))
 
 

@@ -237,7 +237,7 @@ def _columns(trail: Trail) -> Sequence[Column]:
         Column("what", lambda entry: entry.what),
         Column("from", lambda entry: entry.from_agent),
         Column("to", lambda entry: entry.to_agent),
-        Column("capability", lambda entry: entry.topic),
+        Column("capability", lambda entry: entry.about_capability),
         Column("request", lambda entry: None if entry.about is None else trail.short(entry.about)),
         Column("summary", lambda entry: entry.summary),
     )

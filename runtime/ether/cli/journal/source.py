@@ -34,7 +34,7 @@ class JournalOptions:
         typer.Option(
             metavar="CLUSTER",
             help="The journal of this user's cluster of that name.",
-            show_default="default",
+            show_default="of those without a name, the one started last",
             rich_help_panel=_PANEL,
             autocompletion=known_journals,
         ),

@@ -142,7 +142,7 @@ class _Reader:
             for node in file.nodes
         )
         try:
-            return _spec(file, nodes, Path(self._document.name).resolve() if self._document else Path.cwd())
+            return _spec(file, nodes, Path(self._document.name).absolute() if self._document else Path.cwd())
         except (InvalidSpec, InvalidEndpoint) as error:
             name = self._document.name if self._document else ""
             raise type(error)(f"{name}: {error}") from None

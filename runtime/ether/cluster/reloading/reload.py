@@ -105,8 +105,8 @@ class Reload:
         come = [node for node in wanted if node not in before]
         stay = [node for node in wanted if node in before and node not in self._anew]
         go = [node for node in before if node not in wanted]
-        given_up = {self._address(before[node]) for node in (*go, *self._anew)} - {None}
-        late = [node for node in come if self._address(wanted[node]) in given_up]
+        freed = {self._address(before[node]) for node in (*go, *self._anew)} - {None}
+        late = [node for node in come if self._address(wanted[node]) in freed]
         first = [node for node in come if node not in late]
         self._side_by_side([(self._look, node) for node in (*self._anew, *late)])
         self._unfit = {node for node in self._anew if node in self._failed}
@@ -393,7 +393,7 @@ class Reload:
     def _tell_given_up(self) -> None:
         """Tell of nodes that were up, and have been given up meanwhile."""
         for node in self._hosted:
-            if (failure := self._processes.given_up(node)) is not None:
+            if (failure := self._processes.why_given_up(node)) is not None:
                 self._failed.setdefault(node, str(failure))
 
     def _report(self, come: list[str], stay: list[str], go: list[str]) -> ReloadReport:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, ObserverSpec
+from ether.cluster.cluster_spec import AgentSpec, ClusterSpec, NodeSpec, ObserverSpec
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["changed_fields", "check_reload", "must_be_another"]
+__all__ = ["changed_fields", "check_reload", "must_be_another", "process_changes"]
 
 _KEYS: Final = {
     "keys": "security.keys", "insecure": "security.insecure", "access": "access", "limits": "limits", "timing": "timing",
@@ -50,6 +50,11 @@ def changed_fields(old: Any, new: Any, *but: str) -> list[str]:
     """The fields in which two values of one dataclass differ, other than some."""
     names = (one.name for one in fields(new) if one.name not in but)
     return [name for name in names if not _is_same(getattr(old, name), getattr(new, name))]
+
+
+def process_changes(old: NodeSpec, new: NodeSpec) -> list[str]:
+    """The fields in which two specifications of a node differ and which its process has from its start."""
+    return changed_fields(old, new, "agents")
 
 
 def must_be_another(old: AgentSpec, new: AgentSpec) -> bool:

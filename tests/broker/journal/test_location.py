@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ether_broker.errors import InvalidSpec
-from ether_broker.journal.location import default_journal, known_journals, link_default
+from ether_broker.journal.location import default_journal, known_journals, link_last_started
 
 
 def test_a_journal_is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_journals_of_clusters_without_a_name_are_told_apart_by_where_they_co
     for made in (journal, default_journal(origin=Path("/srv"))):
         made.parent.mkdir(parents=True)
         made.touch()
-        link_default(str(made))
+        assert link_last_started(str(made))
         assert default_journal().resolve() == made
         assert list(known_journals()) == ["default"]
 
@@ -43,7 +43,7 @@ def test_a_journal_that_is_there_is_not_replaced_by_a_link(tmp_path: Path, monke
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     default_journal().parent.mkdir(parents=True)
     default_journal().touch()
-    link_default(str(default_journal(origin=Path("/srv"))))
+    assert not link_last_started(str(default_journal(origin=Path("/srv"))))
 
     assert not default_journal().is_symlink()
 

@@ -1,4 +1,4 @@
-"""The checks of an agent's class: that no declared method is replaced without a word, and no name is a slip of the pen."""
+"""The checks of an agent's class: that no declared method is replaced without a word, and no name is a typo."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ether_broker.errors import InvalidManifest
+from ether_broker.name_hint import is_typo
 
 __all__ = ["EVENT_MARK", "check_is_new", "check_overridden", "check_own", "is_marked", "misspelt_settings"]
 
@@ -65,7 +66,7 @@ def check_own(cls: type) -> None:
             raise _unbound(method, where)
         if name in _HOOKS or not callable(method) or is_marked(method):
             continue
-        if meant := next((hook for hook in _HOOKS if _is_slip(name, hook)), None):
+        if meant := next((hook for hook in _HOOKS if is_typo(name, hook)), None):
             raise InvalidManifest(
                 f"{where} is none of the methods that the bus calls. Did you mean {meant!r}? Name one of your own otherwise."
             )
@@ -87,17 +88,8 @@ def misspelt_settings(cls: type, settings: Iterable[str]) -> Iterator[tuple[str,
     for name, value in vars(cls).items():
         if name not in settings and not callable(value) and not hasattr(value, "__get__"):
             for setting in unset:
-                if _is_slip(name, setting) and not name.startswith(setting):
+                if is_typo(name, setting) and not name.startswith(setting):
                     yield name, setting
-
-
-def _is_slip(name: str, hook: str) -> bool:
-    """Whether a name differs from a hook's by one letter, or by two that have changed places."""
-    pairs = enumerate(zip(name, hook, strict=False))
-    same = next((at for at, (one, other) in pairs if one != other), min(len(name), len(hook)))
-    typed, meant = name[same:], hook[same:]
-    is_swapped = typed[:2] == meant[1::-1] and typed[2:] == meant[2:]
-    return typed[1:] in {meant, meant[1:]} or typed == meant[1:] or is_swapped
 
 
 def check_overridden(cls: type) -> None:
