@@ -11,7 +11,7 @@ from typing import Any, Final
 from ether.lab.bench.baselines.nats_server import find_binary, missing
 from ether.lab.bench.case import Case
 from ether.lab.bench.cases.artifacts import ARTIFACTS
-from ether.lab.bench.cases.comparison import BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
+from ether.lab.bench.cases.comparison import APART, BYTES, CURVE, DURABLE, PIPELINED, SERIAL, registered
 from ether.lab.bench.cases.embedded import embedded
 from ether.lab.bench.cases.events import EVENTS
 from ether.lab.bench.cases.idle import agents, crowd, idle
@@ -29,8 +29,8 @@ __all__ = ["CASES", "run"]
 CASES: Final[dict[str, Case]] = {
     case.name: case
     for case in (
-        PIPELINED, BYTES, SERIAL, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover, PEERS,
-        EVENTS, ARTIFACTS, MAPS,
+        PIPELINED, BYTES, SERIAL, APART, DURABLE, CURVE, registered, embedded, agents, crowd, imports, idle, recovery, failover,
+        PEERS, EVENTS, ARTIFACTS, MAPS,
     )
 }  # fmt: skip
 """{name: case}, in the order in which they run."""

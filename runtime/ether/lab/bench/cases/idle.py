@@ -33,7 +33,7 @@ def idle(settings: BenchSettings) -> Report:
             time.sleep(2 * settings.seconds)
             used = sum(deployment.cpu().values()) - before
             shares.append(used / (time.perf_counter() - start) * 100)
-    return Report((amount("idle", "CPU of an idle cluster", shares, "% of a core", at_most(1.0)),))
+    return Report((amount("idle", "CPU of an idle cluster", shares, "% of a core", at_most(0.5)),))
 
 
 @case(

@@ -28,7 +28,7 @@ def imports(settings: BenchSettings) -> Report:
         turns = {statement: partial(_import, statement, folder) for statement in (LIBRARIES, "import ether")}
         interleave(turns, 1)  # the first compiles
         theirs, ours = interleave(turns, settings.rounds).values()
-    return Report((ratio("imports", "time of import, ether / libraries", ours, theirs, at_most(1.5)),))
+    return Report((ratio("imports", "time of import, ether / libraries", ours, theirs, at_most(1.3)),))
 
 
 def _import(statement: str, compiled: str) -> float:
