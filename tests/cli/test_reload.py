@@ -15,7 +15,7 @@ import pytest
 
 from ether.cluster import ReloadReport
 from ether.cluster.reloading.reload_requests import ReloadRequests, _address, request_reload
-from ether_broker.errors import BrokerUnavailable, Forbidden, InvalidSpec
+from ether_broker.errors import AddressInUse, BrokerUnavailable, Forbidden, InvalidSpec
 from tests.cli.command import Command
 from tests.support import process_is_alive, wait_until
 
@@ -233,7 +233,8 @@ def test_the_cluster_that_ether_connect_names_is_asked_unless_another_is_named(
         elsewhere = alone("reload", ETHER_CONNECT="tcp://127.0.0.1:7421")
 
     assert "runs a cluster named 'other'" in named.err
-    assert "runs a cluster named 'default'" in elsewhere.err
+    assert elsewhere.code == 2
+    assert "ETHER_CONNECT is tcp://127.0.0.1:7421, and a reload goes by the name of a cluster" in elsewhere.err
 
 
 def test_a_bad_file_is_told_before_anybody_is_asked(alone: Command, tmp_path: Path) -> None:
@@ -393,14 +394,24 @@ def test_a_thread_that_ends_before_it_is_woken_is_no_error(name: str, monkeypatc
         monkeypatch.setattr(requests, "post", late)
 
 
-def test_a_second_cluster_of_a_name_is_told_that_it_is_not_the_one_that_is_asked(name: str) -> None:
-    events: list[str] = []
-    with (
-        ReloadRequests(name, lambda _file: ReloadReport(started=("first",)), events.append) as first,
-        ReloadRequests(name, lambda _file: ReloadReport(started=("second",)), events.append) as second,
-    ):
+def test_a_second_cluster_of_a_name_does_not_start(name: str) -> None:
+    with ReloadRequests(name, lambda _file: ReloadReport(started=("first",)), lambda _event: None) as first:
         first.serve()
-        second.serve()
+        second = ReloadRequests(name, lambda _file: ReloadReport(started=("second",)), lambda _event: None)
+        with pytest.raises(AddressInUse, match=f"A cluster of yours named '{name}' runs already"), second:
+            pass
         assert request_reload(name).started == ("first",)
 
-    assert events == ["`ether reload` does not reach this cluster (Address already in use); SIGHUP does"]
+
+def test_another_user_who_has_taken_the_name_keeps_no_cluster_from_starting(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr("ether.cluster.reloading.reload_requests.user_of", lambda _connection: -1)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(_address(name))
+        other.listen()
+        with ReloadRequests(name, lambda _file: ReloadReport(), events.append) as requests:
+            requests.serve()
+
+    assert events == ["`ether reload` does not reach this cluster: Address already in use"]

@@ -556,6 +556,7 @@ def up(
         signal.
 
     Raises:
+        AddressInUse: another cluster of this user has the name, wherever it is bound.
         EtherError: the cluster did not come up; as `Cluster.open`.
     """
     spec = _with_address(spec)

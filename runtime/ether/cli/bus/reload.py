@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,10 +12,13 @@ from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether_broker.discovery.listening import others
-from ether_broker.errors import BrokerUnavailable
+from ether_broker.errors import BrokerUnavailable, UsageError
 from ether_broker.transport.endpoint import default_endpoint, own_endpoint
 
 __all__ = ["reload"]
+
+_UNNAMED: Final = "default"
+"""The name of a cluster that is given none."""
 
 
 @with_options
@@ -47,8 +50,9 @@ def reload(
     from ether.cluster.reloading.reload_requests import request_reload
 
     if file is not None:
-        name = load(file, {"cluster.name": name}).name
-    name = name or _named_by(os.environ.get("ETHER_CONNECT", "")) or "default"
+        named = load(file, {"cluster.name": name}).name
+        name = name if named == _UNNAMED else named
+    name = name or _connected() or _UNNAMED
     try:
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:
@@ -60,8 +64,19 @@ def reload(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _named_by(url: str) -> str | None:
-    """The name of this user's cluster whose own address it is; None for any other."""
+def _connected() -> str | None:
+    """The name of this user's cluster at ETHER_CONNECT; None where that is not set.
+
+    Raises:
+        UsageError: it names another address.
+    """
+    url = os.environ.get("ETHER_CONNECT")
+    if not url:
+        return None
     own = own_endpoint(url)
     name = Path(own).stem
-    return name if own == default_endpoint(name) else None
+    if own != default_endpoint(name):
+        raise UsageError(
+            f"ETHER_CONNECT is {url}, and a reload goes by the name of a cluster: `ether reload --name NAME`."
+        )
+    return name

@@ -11,6 +11,7 @@ that the other's process is the same user's, since in that namespace anybody may
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
@@ -25,7 +26,7 @@ from typing import Any, Final, Self
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.process.start_failure import error_of_code
 from ether_broker.discovery.own_clusters import user_of
-from ether_broker.errors import BrokerUnavailable, EtherError, Forbidden
+from ether_broker.errors import AddressInUse, BrokerUnavailable, EtherError, Forbidden
 from ether_broker.transport.endpoint import default_endpoint
 
 __all__ = ["ReloadRequests", "request_reload"]
@@ -47,6 +48,9 @@ class ReloadRequests:
         name: of the cluster.
         reload: does it; gets the file that is named, or None.
         on_event: told in words what cannot be done.
+
+    Raises:
+        AddressInUse: when entered: another cluster of this user has the name.
     """
 
     def __init__(
@@ -67,7 +71,14 @@ class ReloadRequests:
             self._listener.listen()
         except OSError as error:
             self._listener.close()
-            self._on_event(f"`ether reload` does not reach this cluster ({error.strerror}); SIGHUP does")
+            if error.errno == errno.EADDRINUSE and _is_ours(self._name):
+                os.close(self._woken)
+                os.close(self._wake)
+                raise AddressInUse(
+                    f"A cluster of yours named {self._name!r} runs already, and `ether reload` goes by the name: give this one "
+                    "another (`ether up --name NAME`, or `name` under `cluster` in its file)."
+                ) from None
+            self._on_event(f"`ether reload` does not reach this cluster: {error.strerror}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,6 +176,14 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
         key: tuple(value) if isinstance(value, list) else value for key, value in answer["report"].items()
     }
     return ReloadReport(**report)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a process of this user takes the requests for a cluster of that name."""
+    with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(OSError):
+        asking.connect(_address(name))
+        return user_of(asking) == os.getuid()
+    return False
 
 
 def _address(name: str) -> bytes:
