@@ -284,7 +284,7 @@ class Agent(pykka.Actor, ComposableAgent):
         ):
             if not fits:
                 raise InvalidManifest(f"{cls.__qualname__}.{setting} is {getattr(cls, setting)!r:.40}: give {wanted}.")
-        if not isinstance(cls.hang_limit, property):  # its value is checked with each agent
+        if not hasattr(cls.hang_limit, "__get__"):  # as of a property: its value is checked with each agent
             check_hang_limit(cls, cls.hang_limit)
         handlers = cls.handlers()
         doc = (cls.__doc__ or "").strip()

@@ -41,6 +41,7 @@ from ether_broker.envelope.priority import NOT_NORMAL, priority_of
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, EtherError, InvalidState
+from ether_broker.number import is_number
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Header
@@ -317,7 +318,7 @@ class Cell:
     def hanging(self, now: float) -> list[Work]:
         """Work whose handlers go on too long after its delegation has ended: they hang, or swallow their cancellation."""
         limit = None if self.agent is None else self.agent.hang_limit
-        if limit is None or self.state is not CellState.RUNNING:
+        if not is_number(limit) or self.state is not CellState.RUNNING:
             return []
         return [
             work

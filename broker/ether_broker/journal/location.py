@@ -54,7 +54,10 @@ def default_journal(name: str = _UNNAMED, origin: Path | None = None) -> Path:
 
 def is_by_origin(journal: str | None) -> bool:
     """Whether a journal is that of an origin, as its path says: the default one of a cluster without a name."""
-    return journal is not None and Path(journal).parent.parent == journals_folder() / _UNNAMED
+    if journal is None:
+        return False
+    path = Path(journal)
+    return path.name == JOURNAL and path.parent.parent == journals_folder() / _UNNAMED
 
 
 def link_last_started(journal: str) -> bool:
@@ -68,6 +71,7 @@ def link_last_started(journal: str) -> bool:
         return False
     made = link.with_name(f"{JOURNAL}.{os.getpid()}")
     with contextlib.suppress(OSError):  # such as a full disk: the journal tells
+        made.unlink(missing_ok=True)  # of a process of that id that was killed here
         made.symlink_to(Path(journal).relative_to(link.parent))
         made.replace(link)
     return True

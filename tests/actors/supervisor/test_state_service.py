@@ -16,6 +16,7 @@ from ether_broker.wire.frame import Flag, Kind, join_frame, pack_envelope
 from ether_broker.wire.saved_state import BroughtState, SavedState, join_state
 from tests.actors.fold import differences
 from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.stored_journal import Disk, StoredJournal
 
 
 def answer(
@@ -198,6 +199,31 @@ def test_that_of_an_answer_to_what_nobody_has_delegated_or_was_refused_is_not_sa
     assert saved(bus) is None
     assert sum(len(one.envelope) for one in bus.tapped[before:]) < 1000
     assert differences(bus.supervisor, bus.history) == []
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+def test_that_of_a_late_answer_is_saved_though_its_delegation_is_not_remembered_any_more(*, has_journal: bool) -> None:
+    bus = Bus()
+    if has_journal:
+        bus.state.journal = StoredJournal(Disk())
+    bus.state.ended._most = bus.state.ended._due = 4
+    desk, worker, other = bus.delegator("desk"), bus.node("n", "w"), bus.node("m", "o")
+    number = begin(bus, desk, worker, timeout=1.0)
+    bus.pass_time(2.0)
+    for _ in range(20):
+        desk.delegate("desk", to="o")
+        bus.step()
+        for done in other.work():
+            other.respond("o", done)
+        bus.step()
+    assert request_id(number) not in bus.state.ended
+    answer(worker, "w", number, state(0, b"late"))
+    bus.step()
+    assert saved(bus) == (1, b"late")
+    if has_journal:
+        answer(worker, "w", 7_000, state(1, b"nobody's"))
+        bus.step()
+        assert saved(bus) == (1, b"late")
 
 
 def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:

@@ -34,6 +34,7 @@ def test_the_journals_of_clusters_without_a_name_are_told_apart_by_where_they_co
     for made in (journal, default_journal(origin=Path("/srv"))):
         made.parent.mkdir(parents=True)
         made.touch()
+        default_journal().with_name(f"journal.db.{os.getpid()}").symlink_to("left by a process that was killed")
         assert link_last_started(str(made))
         assert default_journal().resolve() == made
         assert list(known_journals()) == ["default"]

@@ -28,6 +28,8 @@ _OUTCOMES: Final = frozenset(
     code for code, status in BY_CODE.items() if status is not Status.TIMEOUT and code not in INTERIM
 )
 """What a specialist may say at the end."""
+_LOOKED_UP: Final = 16
+"""Points for a look into the journal."""
 _REFUSED: Final = {
     "state_full": "The work was done and the state of {} was not saved, and is undone: the bus has no room for it. Forget the "
     "states of agents that are gone (bus.states, bus.forget_state), or save less.",
@@ -46,7 +48,7 @@ class StateService:
     def take(self, session: Session, envelope: bytes) -> tuple[Header, bytes]:
         """Save the state that an answer brings, and return the answer without it.
 
-        It is saved whether or not the answer still counts, as long as the delegation is remembered, since it is how the
+        It is saved whether or not the answer still counts, as long as there was such a delegation, since it is how the
         agent is. Only its own node may say that, and only of the state that is saved now: what was made of an older one is
         refused, its delegation fails, and the node is told what is saved. The event that tells a state and the outcome are
         in one entry of the journal.
@@ -65,7 +67,7 @@ class StateService:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
-        is_known = entry is not None or self._was_accepted(header.request_id)
+        is_known = entry is not None or self._was_accepted(session, header.request_id)
         if agent is None or not is_known or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # nobody has delegated it, or it is another incarnation's
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
@@ -92,10 +94,16 @@ class StateService:
         )  # fmt: skip
         return header, answer
 
-    def _was_accepted(self, request_id: bytes) -> bool:
-        """Whether a delegation has ended, is remembered, and was not refused."""
-        ending = self._state.ended.get(request_id)
-        return ending is not None and bool(ending.by)
+    def _was_accepted(self, session: Session, request_id: bytes) -> bool:
+        """Whether a delegation has ended, or may have so long ago that nobody knows, and was not refused."""
+        state, ended = self._state, self._state.ended
+        if (ending := ended.get(request_id)) is not None or not ended.may_know(request_id):
+            return ending is not None and bool(ending.by)
+        if not state.journal.identity:
+            return True
+        session.input.spend(_LOOKED_UP)
+        outcome = state.outcome(request_id)
+        return outcome is not None and not read_header(outcome).flags & Flag.REFUSED
 
     def _came_before(self, header: Header) -> bool:
         """Whether an answer that is sent again has given its delegation the outcome."""

@@ -159,6 +159,8 @@ class Writer:
             return False
         if self._collections:
             self._collect()
+            if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
+                self._index()  # who is to wait for it does not wait for the whole collection
         elif self._indexer.behind and self._has_begun and time.monotonic() >= self._quiet_until:
             self._calm = self._calm or self._indexer.behind > UNINDEXED or self._sleep(CALM)
             if self._calm:
@@ -260,12 +262,12 @@ class Writer:
         try:
             self._indexer.slice()
             self.unindexed.forget(self._indexer.next)
-            if was_behind and not self.is_behind:
-                self._notify()
         except (sqlite3.Error, EtherError) as error:
             if self._quiet_until < time.monotonic() - _SPELL:
                 _log.warning("The journal's index waits: %s", error)
             self._quiet_until = time.monotonic() + RETRY
+        if was_behind and not self.is_behind:
+            self._notify()
 
     def _index_for(self, seconds: float) -> None:
         limit = time.monotonic() + seconds

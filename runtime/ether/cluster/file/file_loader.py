@@ -142,10 +142,14 @@ class _Reader:
             for node in file.nodes
         )
         try:
-            return _spec(file, nodes, Path(self._document.name).absolute() if self._document else Path.cwd())
+            return _spec(file, nodes, self._origin())
         except (InvalidSpec, InvalidEndpoint) as error:
             name = self._document.name if self._document else ""
             raise type(error)(f"{name}: {error}") from None
+
+    def _origin(self) -> Path:
+        """Where the cluster comes from: the file's path without `..`, whatever links lead to it, or the working directory."""
+        return Path(os.path.abspath(self._document.name)) if self._document else Path.cwd()  # noqa: PTH100  follows no links
 
     def _explain(self, problem: Any) -> tuple[Place, str]:
         """One problem in words, and where it is."""
