@@ -239,6 +239,9 @@ def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: t
 
     assert saved(bus) == (1, b"late")
     assert desk.outcomes()[number] is Status.TIMEOUT
+    answer(worker, "w", number, state(1, b"once more"))
+    bus.step()
+    assert saved(bus) == (1, b"late")
 
 
 def test_nothing_is_saved_of_an_incarnation_that_was_told_to_begin_anew(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ _OUTCOMES: Final = frozenset(
     code for code, status in BY_CODE.items() if status is not Status.TIMEOUT and code not in INTERIM
 )
 """What a specialist may say at the end."""
+_MOST_LATE: Final = 16_384
 _LOOKED_UP: Final = 16
 """Points for a look into the journal."""
 _REFUSED: Final = {
@@ -42,6 +44,8 @@ class StateService:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
+        self._late: OrderedDict[bytes, None] = OrderedDict()
+        """Newest delegations whose state was saved after their end: each has one."""
         self.may_speak_for: Callable[[Session, Registration], bool] = lambda _session, _agent: False
         """Whether a session may say what became of an agent's work though the agent is not registered in it (yet)."""
 
@@ -67,7 +71,7 @@ class StateService:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
-        is_known = entry is not None or self._was_accepted(session, header.request_id)
+        is_known = entry is not None or self._may_bring(session, header.request_id)
         if agent is None or not is_known or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # nobody has delegated it, or it is another incarnation's
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
@@ -87,6 +91,8 @@ class StateService:
         if code:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
+        if not is_open:
+            self._note_late(header.request_id)
         state.agent_states.put(name, kept)
         state.event(
             "agent_state", agent=name, number=kept.number, instance=kept.incarnation, version=kept.version, state=kept.data,
@@ -94,9 +100,16 @@ class StateService:
         )  # fmt: skip
         return header, answer
 
-    def _was_accepted(self, session: Session, request_id: bytes) -> bool:
-        """Whether a delegation has ended, or may have so long ago that nobody knows, and was not refused."""
+    def _note_late(self, request_id: bytes) -> None:
+        self._late[request_id] = None
+        if len(self._late) > _MOST_LATE:
+            self._late.popitem(last=False)
+
+    def _may_bring(self, session: Session, request_id: bytes) -> bool:
+        """Whether a delegation that is not open was one that was not refused, and has not brought a late state yet."""
         state, ended = self._state, self._state.ended
+        if request_id in self._late:
+            return False
         if (ending := ended.get(request_id)) is not None or not ended.may_know(request_id):
             return ending is not None and bool(ending.by)
         if not state.journal.identity:
