@@ -91,14 +91,18 @@ class StateService:
         if code:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
-        if not is_open:
-            self._note_late(header.request_id)
-        state.agent_states.put(name, kept)
-        state.event(
+        self._save(name, kept, b"" if is_open else header.request_id)
+        return header, answer
+
+    def _save(self, name: str, kept: SavedState, late: bytes) -> None:
+        """Save a state; `late` is the delegation whose late answer brought it."""
+        if late:
+            self._note_late(late)
+        self._state.agent_states.put(name, kept)
+        self._state.event(
             "agent_state", agent=name, number=kept.number, instance=kept.incarnation, version=kept.version, state=kept.data,
             owner=kept.owner,
         )  # fmt: skip
-        return header, answer
 
     def _note_late(self, request_id: bytes) -> None:
         self._late[request_id] = None
