@@ -96,6 +96,7 @@ class SimulatedJournal:
         self.next = disk.next
         self.committed = 0
         self.trouble: EtherError | None = None
+        self.is_behind = False
         self.queued_bytes = 0
         self.on_commit: Callable[[], None] = lambda: None
         self._tickets = 0

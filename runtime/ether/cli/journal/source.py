@@ -53,9 +53,8 @@ class JournalOptions:
             raise UsageError("--journal names a file and --name a cluster: give one of them.")
         path = self.journal or default_journal(name)
         if path.is_file():
-            return (
-                path.resolve()
-            )  # that of a cluster without a name is a link, and the one started last need not stay it
+            # That of a cluster without a name is a link, and the one started last need not stay it.
+            return path if self.journal is not None else path.resolve()
         if path.is_dir():
             raise UnknownJournal(f"{path} is a folder: name the journal's file in it.{_beside(path, path.name)}")
         if self.journal is not None:
