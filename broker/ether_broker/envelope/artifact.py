@@ -14,8 +14,8 @@ from io import BufferedReader
 from pathlib import Path, PurePath
 from typing import Annotated, Any, BinaryIO, Final, Self
 
-from pydantic import Field, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from ether_broker.artifacts.fetching import fetch
 from ether_broker.artifacts.sealing import ReadFailed, digest_of, open_regular, seal
@@ -56,12 +56,6 @@ class ArtifactSource(Model):
     """Of path, digest, size and `file`, in hex: whoever has it may read the file."""
 
 
-def _check_is_no_path(value: Any) -> Any:
-    if isinstance(value, (str, PurePath)):
-        raise PydanticCustomError("artifact_path", _MAKES, {"path": repr(str(value)[:_SHOWN])})
-    return value
-
-
 class Artifact(Model):
     """A file that a specialist made, with the digest by which a later change of it is detected (G5).
 
@@ -82,10 +76,12 @@ class Artifact(Model):
     source: ArtifactSource | None = None
     """Where other machines fetch it from: of one that `task.artifact`, `bus.artifact` or `lease.write` made."""
 
+    @model_validator(mode="before")
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Say how an artifact is made, where a path is given for one."""
-        return core_schema.no_info_before_validator_function(_check_is_no_path, handler(source))
+    def _check_is_no_path(cls, value: Any) -> Any:
+        if isinstance(value, (str, PurePath)):
+            raise PydanticCustomError("artifact_path", _MAKES, {"path": repr(str(value)[:_SHOWN])})
+        return value
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Self:
