@@ -403,6 +403,18 @@ def test_a_second_cluster_of_a_name_does_not_start(name: str) -> None:
         assert request_reload(name).started == ("first",)
 
 
+def test_a_name_whose_holder_takes_no_connections_is_not_waited_for(name: str) -> None:
+    events: list[str] = []
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as waiting:
+        other.bind(_address(name))
+        other.listen(0)
+        waiting.connect(_address(name))
+        with ReloadRequests(name, lambda _file: ReloadReport(), events.append) as requests:
+            requests.serve()
+
+    assert events == ["`ether reload` does not reach this cluster: Address already in use"]
+
+
 def test_another_user_who_has_taken_the_name_keeps_no_cluster_from_starting(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

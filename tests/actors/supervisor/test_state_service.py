@@ -226,6 +226,22 @@ def test_that_of_a_late_answer_is_saved_though_its_delegation_is_not_remembered_
         assert saved(bus) == (1, b"late")
 
 
+def test_a_delegation_with_two_runs_that_are_late_has_both_saved() -> None:
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), bus.node("n", "w", idempotent=True)
+    number = begin(bus, desk, worker, timeout=20.0)
+    entry = bus.entry(number)
+    assert entry is not None
+    entry.attempt = 2  # it runs again
+    answer(worker, "w", number, state(0, b"first"), attempt=1)
+    bus.step()
+    bus.pass_time(21.0)
+    answer(worker, "w", number, state(1, b"second"), attempt=2)
+    bus.step()
+
+    assert saved(bus) == (2, b"second")
+
+
 def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:
     bus, desk, worker = world
     number = begin(bus, desk, worker, timeout=1.0)

@@ -16,7 +16,7 @@ from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import BY_CODE, INTERIM, Status
-from ether_broker.errors import AccessDenied, InvalidEnvelope, MalformedFrame
+from ether_broker.errors import AccessDenied, EtherError, InvalidEnvelope, MalformedFrame
 from ether_broker.transport.sessions.cost import ANSWER_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.codec import pack_response
@@ -91,11 +91,11 @@ class StateService:
         if code:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
-        self._save(name, kept, b"" if is_open else header.request_id)
+        self._save(name, kept, b"" if entry is not None else header.request_id)
         return header, answer
 
     def _save(self, name: str, kept: SavedState, late: bytes) -> None:
-        """Save a state; `late` is the delegation whose late answer brought it."""
+        """Save a state; `late` is the delegation whose answer brought it, if that has ended."""
         if late:
             self._note_late(late)
         self._state.agent_states.put(name, kept)
@@ -119,7 +119,10 @@ class StateService:
         if not state.journal.identity:
             return True
         session.input.spend(_LOOKED_UP)
-        outcome = state.outcome(request_id)
+        try:
+            outcome = state.outcome(request_id)
+        except EtherError:  # the journal cannot be read now
+            return True
         return outcome is not None and not read_header(outcome).flags & Flag.REFUSED
 
     def _came_before(self, header: Header) -> bool:

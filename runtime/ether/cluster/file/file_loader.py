@@ -148,8 +148,14 @@ class _Reader:
             raise type(error)(f"{name}: {error}") from None
 
     def _origin(self) -> Path:
-        """Where the cluster comes from: the file's path without `..`, whatever links lead to it, or the working directory."""
-        return Path(os.path.abspath(self._document.name)) if self._document else Path.cwd()  # noqa: PTH100  follows no links
+        """Where the cluster comes from: the path of its file, or the working directory.
+
+        Links are kept, as they may lead elsewhere tomorrow; but where the path has `..`, the folder of the file is resolved.
+        """
+        if self._document is None:
+            return Path.cwd()
+        path = Path(self._document.name).absolute()
+        return path.parent.resolve() / path.name if ".." in path.parts else path
 
     def _explain(self, problem: Any) -> tuple[Place, str]:
         """One problem in words, and where it is."""

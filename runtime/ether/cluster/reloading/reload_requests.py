@@ -181,6 +181,7 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
 def _is_ours(name: str) -> bool:
     """Whether a process of this user takes the requests for a cluster of that name."""
     with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(OSError):
+        asking.setblocking(False)  # whoever takes no connections, and has a full queue of them, is not waited for
         asking.connect(_address(name))
         return user_of(asking) == os.getuid()
     return False
