@@ -164,7 +164,8 @@ class Cell:
         try:
             agent = agent_of(self.make())
             handlers = type(agent).encoded_handlers()
-            check_hang_limit(type(agent), agent.hang_limit)
+            if agent.hang_limit is not type(agent).hang_limit:  # else it was checked with the class
+                check_hang_limit(type(agent), agent.hang_limit)
         except BaseException as error:  # noqa: BLE001  `start` must say what failed, whatever it is
             return error
         agent.agent_name = self.name

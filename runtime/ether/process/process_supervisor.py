@@ -517,13 +517,13 @@ class ProcessSupervisor:
         """Start a process no more; if it escalates, or was the last but the one that ends last, all end."""
         code, how = self._last_ends.get(name, (None, "it never came up"))
         budget = f"{self._budget['intensity']} times in {self._budget['period']:g} s"
-        often = f"{name} ended more than {budget}, the last time with: {how}"
-        self._given_up[name] = ProcessFailed(often, name, exit=code)
+        often = f"ended more than {budget}, the last time with: {how}"
+        self._given_up[name] = ProcessFailed(f"{name} {often}", name, exit=code)
         if self._specs[name].escalate:
             return  # as Escalate follows
         if self._fail_if_last():
             return
-        said = f"{name} gave up, and the others go on: it ended more than {budget}, the last time with: {how}"
+        said = f"{name} gave up, and the others go on: it {often}"
         logger.warning("%s", said)
         warn_unread(logger, said)
         self._on_event(said)

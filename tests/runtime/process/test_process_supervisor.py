@@ -42,6 +42,13 @@ class Ward:
         )
         self.process_supervisor.add(spec)
 
+    def up(self, *names: str) -> None:
+        """Start processes, and wait until they are up."""
+        for name in names:
+            self.add(name)
+        for name in names:
+            self.process_supervisor.wait_up(name)
+
     def spend(self, name: str) -> None:
         """Have a process end once more often than it may."""
         for restarts in (0, 1):
@@ -174,10 +181,7 @@ def test_a_spent_budget_of_one_that_escalates_ends_all_and_says_whose(ward: Ward
 
 @pytest.mark.filterwarnings("ignore:bad gave up, and the others go on:RuntimeWarning")
 def test_one_that_has_spent_its_budget_is_given_up_until_it_is_added_again(ward: Ward):
-    ward.add("good")
-    ward.add("bad")
-    ward.process_supervisor.wait_up("good")
-    ward.process_supervisor.wait_up("bad")
+    ward.up("good", "bad")
     good = ward.pid("good")
     ward.spend("bad")
     wait_until(
@@ -211,10 +215,7 @@ def test_when_the_last_is_given_up_all_end(ward: Ward):
 
 @pytest.mark.filterwarnings("ignore:bad gave up, and the others go on:RuntimeWarning")
 def test_one_that_is_given_up_while_another_is_between_two_lives_is_not_the_last(ward: Ward):
-    ward.add("good")
-    ward.add("bad")
-    ward.process_supervisor.wait_up("good")
-    ward.process_supervisor.wait_up("bad")
+    ward.up("good", "bad")
     with ward.process_supervisor.defer_end():
         ward.process_supervisor.remove("good")
         ward.spend("bad")

@@ -71,9 +71,11 @@ class StateService:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
-        is_known = entry is not None or self._may_bring(session, header.request_id)
-        if agent is None or not is_known or not (agent.session is session or self.may_speak_for(session, agent)):
-            return header, answer  # nobody has delegated it, or it is another incarnation's
+        if (
+            agent is None or not (agent.session is session or self.may_speak_for(session, agent))
+            or (entry is None and not self._may_bring(session, header.request_id))
+        ):  # fmt: skip
+            return header, answer  # another incarnation's, or nobody has delegated it
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
             return header, answer  # another node may have read its state
@@ -97,17 +99,14 @@ class StateService:
     def _save(self, name: str, kept: SavedState, late: bytes) -> None:
         """Save a state; `late` is the delegation whose answer brought it, if that has ended."""
         if late:
-            self._note_late(late)
+            self._late[late] = None
+            if len(self._late) > _MOST_LATE:
+                self._late.popitem(last=False)
         self._state.agent_states.put(name, kept)
         self._state.event(
             "agent_state", agent=name, number=kept.number, instance=kept.incarnation, version=kept.version, state=kept.data,
             owner=kept.owner,
         )  # fmt: skip
-
-    def _note_late(self, request_id: bytes) -> None:
-        self._late[request_id] = None
-        if len(self._late) > _MOST_LATE:
-            self._late.popitem(last=False)
 
     def _may_bring(self, session: Session, request_id: bytes) -> bool:
         """Whether a delegation that is not open was one that was not refused, and has not brought a late state yet."""

@@ -110,6 +110,11 @@ class Writer:
         """Whether so much is unindexed that who writes most is to wait; not while indexing fails."""
         return self._indexer.behind > 2 * UNINDEXED and time.monotonic() >= self._quiet_until
 
+    @property
+    def _is_due(self) -> bool:
+        """Whether so much is unindexed that it indexes under load too; not while indexing fails."""
+        return self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -159,7 +164,7 @@ class Writer:
             return False
         if self._collections:
             self._collect()
-            if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
+            if self._is_due:
                 self._index()  # who is to wait for it does not wait for the whole collection
         elif self._indexer.behind and self._has_begun and time.monotonic() >= self._quiet_until:
             self._calm = self._calm or self._indexer.behind > UNINDEXED or self._sleep(CALM)
@@ -212,7 +217,7 @@ class Writer:
         written = sum(len(batch.envelopes) for batch in batches)
         slices = 1 if self._indexer.behind <= 4 * UNINDEXED else 2 * written // SLICE + 1
         for _ in range(slices):
-            if self._indexer.behind > UNINDEXED and time.monotonic() >= self._quiet_until:
+            if self._is_due:
                 self._index()
         return True
 
