@@ -43,6 +43,26 @@ def test_the_newest_stands_last(log) -> None:
     assert rows[5][1].startswith("2023-11-")
 
 
+def test_the_journal_is_that_of_the_cluster_to_which_ether_connect_leads(alone: Command, tmp_path: Path) -> None:
+    for name in ("default", "mine"):
+        write(tmp_path / "ether" / name / "journal.db", play())
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+
+    def told(*words: str, **environment: str) -> str:
+        done = alone(*words, **state, **environment)
+        assert len(table(done)) > 1, done.err
+        return done.err
+
+    assert told("log") == f"the journal is {tmp_path}/ether/default/journal.db\n"
+    assert f"the journal is {tmp_path}/ether/mine/journal.db\n" in told("trace", PLAN, ETHER_CONNECT="ipc://mine")
+    assert told("log", "--name", "mine") == ""
+    assert told("log", "--name", "mine", ETHER_CONNECT="tcp://127.0.0.1:7421") == ""
+    refused = alone("log", **state, ETHER_CONNECT="tcp://127.0.0.1:7421")
+    assert refused.code == 2
+    assert "ETHER_CONNECT is tcp://127.0.0.1:7421, and a journal is read from a file of this machine" in refused.err
+    assert "no journal" in alone("log", **state, ETHER_CONNECT="ipc://nobody").err
+
+
 def test_columns_are_aligned(log) -> None:
     lines = log().out.splitlines()
     place = lines[0].index("CAPABILITY")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ether.cluster import ReloadReport
-from ether.cluster.reloading.reload_requests import ReloadRequests, _address, request_reload
+from ether.cluster.reloading.reload_requests import ReloadRequests, _address, reloadable, request_reload
 from ether_broker.errors import AddressInUse, BrokerUnavailable, Forbidden, InvalidSpec
 from tests.cli.command import Command
 from tests.support import process_is_alive, wait_until
@@ -88,7 +88,7 @@ def test_a_changed_file_is_taken_and_what_became_of_each_is_printed(alone: Comma
         it.hears("reload: stopped   n2, n2/n2-ada")
         assert it.end() == 0
 
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, f"the cluster default has read {file}\n")
     assert done.out.splitlines() == [
         "started   n3, n3/n3-ada", "stopped   n2, n2/n2-ada", "unchanged n1, n1/n1-ada",
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_changed_file_is_taken_and_what_became_of_each_is_printed(alone: Comma
     assert again.json == {
         "started": [], "restarted": {}, "stopped": [], "rescaled": [],
         "unchanged": ["n1", "n3", "n1/n1-ada", "n3/n3-ada"], "overran": [],
-        "outdated": {}, "failed": {},
+        "outdated": {}, "failed": {}, "file": str(file),
     }  # fmt: skip
 
 
@@ -235,6 +235,28 @@ def test_the_cluster_that_ether_connect_names_is_asked_unless_another_is_named(
     assert "runs a cluster named 'other'" in named.err
     assert elsewhere.code == 2
     assert "ETHER_CONNECT is tcp://127.0.0.1:7421, and a reload goes by the name of a cluster" in elsewhere.err
+
+
+def test_who_names_no_cluster_that_runs_is_told_the_names_of_those_that_do(
+    alone: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    long = "n" * 120
+    others = [
+        ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) for name in ("two", "one", long)
+    ]  # fmt: skip
+    with others[0], others[1], others[2], socket.socket(socket.AF_UNIX) as bus:
+        (folder / "ether").mkdir(exist_ok=True)
+        bus.bind(str(folder / "ether" / "no-name.sock"))  # of a bus that is bound there, whatever its name is
+        bus.listen()
+        for one in others:
+            one.serve()
+        done = alone("reload", "--name", "nobody")
+        assert request_reload(long) == ReloadReport()
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "elsewhere"))
+        assert reloadable() == []
+
+    assert "These run: one, two; `ether reload --name one` reloads one." in done.err
 
 
 def test_a_bad_file_is_told_before_anybody_is_asked(alone: Command, tmp_path: Path) -> None:

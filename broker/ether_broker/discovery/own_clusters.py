@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from ether_broker.transport.endpoint import IPC
 
-__all__ = ["ClusterAddress", "addresses_beside", "told_elsewhere", "user_of"]
+__all__ = ["ClusterAddress", "abstract_names", "addresses_beside", "told_elsewhere", "user_of"]
 
 _GLANCE: Final = 0.5
 """Seconds that the other end may take: it is a thread that does nothing else."""
@@ -30,6 +30,7 @@ _MOST: Final = 1 << 10
 _CREDENTIALS: Final = struct.Struct("3i")
 _ALL: Final = Path("/proc/net/unix")
 """Linux's list of the sockets, in which `@` begins an abstract name."""
+_NAME_COLUMN: Final = 7
 
 
 class ClusterAddress:
@@ -79,13 +80,18 @@ def told_elsewhere(default: str) -> str | None:
 
 def addresses_beside(default: str) -> list[str]:
     """The addresses of this user's clusters that have another one than the default of their name, in some order."""
-    folder = f"@{_folder_part(default)}"
+    found = (_ask(b"\0" + name.encode()) for name in abstract_names(_folder_part(default)))
+    return [url for url in found if url is not None]
+
+
+def abstract_names(prefix: str) -> list[str]:
+    """The names of sockets in Linux's abstract namespace that begin with `prefix`, without the zero before it; anybody's."""
     try:
-        names = {line.rpartition(" ")[2] for line in _ALL.read_text(errors="replace").splitlines()}
+        lines = _ALL.read_text(errors="replace").splitlines()
     except OSError:
         return []
-    found = (_ask(b"\0" + name[1:].encode()) for name in sorted(names) if name.startswith(folder))
-    return [url for url in found if url is not None]
+    names = {line.split(maxsplit=_NAME_COLUMN)[-1] for line in lines}
+    return sorted(name[1:] for name in names if name.startswith(f"@{prefix}"))
 
 
 def user_of(connection: socket.socket) -> int:

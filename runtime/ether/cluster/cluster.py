@@ -279,13 +279,13 @@ class Cluster:
         if is_by_origin(self.spec.journal) and is_by_origin(spec.journal):  # of another file without a name
             spec = replace(spec, journal=self.spec.journal)
         check_reload(self.spec, spec)
+        process_supervisor.wait_started(spec.start_timeout)
         running = {name: self._current(name) for name in self._hosted if process_supervisor.is_kept(name)}
         wanted = place(running, spec.nodes)
-        anew = {
-            name: fields
-            for name, node in running.items()
-            if name in wanted and (fields := process_changes(node.spec, wanted[name].spec))
-        }
+        down = [name for name in running if not process_supervisor.is_up(name)]
+        changes = {name: process_changes(running[name].spec, wanted[name].spec) for name in running if name in wanted}
+        anew = {name: [*changes[name], "it was down"] for name in down if name in changes}
+        anew |= {name: fields for name, fields in changes.items() if fields and name not in anew}
         self._admit([*running.values(), *wanted.values()])
         for name in self._hosted.keys() - running.keys() - wanted.keys():  # given up, and gone from the specification
             process_supervisor.remove(name)
@@ -572,7 +572,7 @@ def up(
             raise InvalidSpec(f"{wanted} is not a regular file: write the cluster file to one, and reload that.")
         report = cluster.reload(_with_address((read or _load)(wanted)))
         known = wanted
-        return report
+        return replace(report, file=str(path.absolute()))
 
     def hang_up() -> bool:
         if known is not None:

@@ -240,6 +240,18 @@ class ProcessSupervisor:
         """Why a process was given up; None while it was not."""
         return self._given_up.get(name)
 
+    def is_up(self, name: str) -> bool:
+        """Whether a process is up: it has started, and has not ended since."""
+        life = self._lives.get(name)
+        return life is not None and life.is_up
+
+    def wait_started(self, timeout: float) -> None:
+        """Wait until all that are starting are up, or have failed to; `timeout` seconds at most."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._over or all(life.is_up for life in list(self._lives.values())), timeout
+            )  # fmt: skip
+
     def is_kept(self, name: str) -> bool:
         """Whether a process is kept running: it was added, came up the first time, and was not removed."""
         with self._lock:

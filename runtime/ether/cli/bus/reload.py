@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from ether.cli.common.connection import connected_name
 from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
-from ether_broker.discovery.listening import others
-from ether_broker.errors import BrokerUnavailable, UsageError
-from ether_broker.transport.endpoint import default_endpoint, own_endpoint
+from ether_broker.errors import BrokerUnavailable
 
 __all__ = ["reload"]
 
@@ -47,36 +45,19 @@ def reload(
     that changes more than `nodes`, is refused as a whole. Exit code 1: something did not start.
     """
     from ether.cluster.file.file_loader import load
-    from ether.cluster.reloading.reload_requests import request_reload
+    from ether.cluster.reloading.reload_requests import reloadable, request_reload
 
     if file is not None:
         named = load(file, {"cluster.name": name}).name
         name = name if named == _UNNAMED else named
-    name = name or _connected() or _UNNAMED
+    name = name or connected_name("a reload goes by the name of a cluster: `ether reload --name NAME`") or _UNNAMED
     try:
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:
-        names = [Path(url).stem for url in others(default_endpoint(name)) if url.startswith("ipc://")]
+        names = reloadable()
         there = f" These run: {', '.join(names)}; `ether reload --name {names[0]}` reloads one." if names else ""
         raise BrokerUnavailable(f"{error} Start it with `ether up FILE`, or name it with --name.{there}") from None
+    out.note(f"the cluster {name} has read {report.file}")
     out.value(report.as_dict(), "\n".join(report.lines()))
     if not report.is_complete:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _connected() -> str | None:
-    """The name of this user's cluster at ETHER_CONNECT; None where that is not set.
-
-    Raises:
-        UsageError: it names another address.
-    """
-    url = os.environ.get("ETHER_CONNECT")
-    if not url:
-        return None
-    own = own_endpoint(url)
-    name = Path(own).stem
-    if own != default_endpoint(name):
-        raise UsageError(
-            f"ETHER_CONNECT is {url}, and a reload goes by the name of a cluster: `ether reload --name NAME`."
-        )
-    return name

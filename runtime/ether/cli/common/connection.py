@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,10 +13,10 @@ from ether.cli.common.bus_options import BusAddress, BusOptions
 from ether.runtime import Runtime
 from ether_broker.discovery.listening import is_listening, others
 from ether_broker.discovery.own_clusters import told_elsewhere
-from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec
+from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec, UsageError
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 
-__all__ = ["any_bus", "embedded", "joined", "pause", "wait_for"]
+__all__ = ["any_bus", "connected_name", "embedded", "joined", "pause", "wait_for"]
 
 _PATIENCE: Final = 5.0
 """Seconds that a broker which listens may take to answer."""
@@ -124,6 +125,25 @@ def embedded(agents: Sequence[str]) -> Iterator[Runtime]:
 def pause() -> None:
     """Wait a moment before looking again."""
     time.sleep(_PAUSE)
+
+
+def connected_name(why: str) -> str | None:
+    """The name of this user's cluster at ETHER_CONNECT, for a command that goes by the name; None where that is not set.
+
+    Args:
+        why: the command wants a name, and how it is given.
+
+    Raises:
+        UsageError: ETHER_CONNECT is another address.
+    """
+    url = os.environ.get("ETHER_CONNECT")
+    if not url:
+        return None
+    own = own_endpoint(url)
+    name = Path(own).stem
+    if own != default_endpoint(name):
+        raise UsageError(f"ETHER_CONNECT is {url}, and {why}.")
+    return name
 
 
 def connectable(url: str) -> str:

@@ -132,7 +132,7 @@ def log(
     wanted = filters.selection()
     if follow and filters.until is not None:
         raise UsageError("--until ends a list and --follow goes on with it: give one of them.")
-    with source.opened() as trail:
+    with source.opened(out) as trail:
         _list(trail, wanted, limit, out, follow=follow)
 
 
@@ -154,7 +154,7 @@ def show(
     ID is the number of any of them, the delegation's request id, or its begin. The number of an event that is about
     no delegation shows that event.
     """
-    with source.opened() as trail:
+    with source.opened(out) as trail:
         entries = trail.story(which)
     if out.is_text:
         out.value(None, cards(entries))

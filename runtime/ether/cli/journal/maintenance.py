@@ -49,7 +49,7 @@ def verify(
     whole chain again: only a hash that is kept elsewhere, and given with --expect, shows that.
     """
     known = None if expect is None else _hash(expect)
-    with source.opened() as trail:
+    with source.opened(out) as trail:
         verdict = trail.verify(known)
     problem = verdict.problem
     out.value({"whole": problem is None, **asdict(verdict)}, "" if problem else verdict.hash)

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ether.cli.common.connection import connected_name
 from ether_broker.errors import EtherError, UnknownJournal, UsageError
 from ether_broker.journal.location import default_journal, journals_folder, known_journals
 from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
     from ether.audit.trail import Trail
+    from ether.cli.common.output import Output
 
 __all__ = ["JournalOptions", "complete_requests"]
 
 _PANEL: Final = "Journal"
 _OFFERED: Final = 20
+_BY_NAME: Final = (
+    "a journal is read from a file of this machine: name it with --journal PATH, or its cluster with --name CLUSTER"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,7 @@ class JournalOptions:
         typer.Option(
             metavar="CLUSTER",
             help="The journal of this user's cluster of that name.",
-            show_default="of those without a name, the one started last",
+            show_default="that of ETHER_CONNECT=ipc://NAME, or of those without a name, the one started last",
             rich_help_panel=_PANEL,
             autocompletion=known_journals,
         ),
@@ -44,13 +49,13 @@ class JournalOptions:
         """The file.
 
         Raises:
-            UsageError: both options are given.
+            UsageError: both options are given; or neither, and ETHER_CONNECT names no cluster of this user.
             InvalidSpec: the name is none that a cluster can have.
             UnknownJournal: it is not there; the message has the nearest that is.
         """
-        name = self.name or "default"
         if self.journal is not None and self.name is not None:
             raise UsageError("--journal names a file and --name a cluster: give one of them.")
+        name = self.name or (connected_name(_BY_NAME) if self.journal is None else None) or "default"
         path = self.journal or default_journal(name)
         if path.is_file():
             # That of a cluster without a name is a link, and the one started last need not stay it.
@@ -64,15 +69,18 @@ class JournalOptions:
             " `ether up` keeps one unless it is told not to; --journal names a file elsewhere."
         )
 
-    def opened(self) -> Trail:
-        """Open it, to read it in a `with` block.
+    def opened(self, out: Output | None = None) -> Trail:
+        """Open it, to read it in a `with` block; tell people on `out` which it is, where no option names it.
 
         Raises:
             EtherError: as `path`, and as `JournalReader` for a file that is none, or that cannot be read.
         """
         from ether.audit.trail import Trail
 
-        return Trail(self.path())
+        path = self.path()
+        if out is not None and self.journal is None and self.name is None:
+            out.note(f"the journal is {path}")
+        return Trail(path)
 
 
 def _beside(folder: Path, name: str) -> str:

@@ -39,7 +39,7 @@ def trace(
     """
     from ether.cli.journal.trace_tree import print_tree
 
-    with source.opened() as trail:
+    with source.opened(out) as trail:
         marked = trail.resolve(which)
         root = trail.span(marked, whole=not subtree)
     print_tree(root, marked, out, depth)

@@ -43,7 +43,7 @@ class Reload:
         processes: of the cluster.
         hosted: what each node's process answered last that it has, and is asked for when it starts; kept up to date here.
         wanted: the nodes as they are to be.
-        anew: {node that runs, and whose process is to be another: the fields of it that have changed}.
+        anew: {node whose process is to be another: why, as the fields of it that have changed, or that it was down}.
         process: describes the process of a node.
         names_of: the agents of a node under the names that they have.
         on_event: told in words which node restarts, and why.
@@ -297,6 +297,15 @@ class Reload:
             raise
         self._note(node, facts)
 
+    def _wait_up_again(self, node: str, why: str) -> None:
+        """Wait for a node that is started as it was, since it did not start as it is to be; `why` not."""
+        try:
+            self._wait_up(node)
+        except Closed:
+            raise
+        except EtherError as error:
+            raise ProcessFailed(and_so(why, f"As it was, it did not start either: {error}"), node) from error
+
     def _come_up(self, node: str) -> None:
         self._wait_up(node)
         self._check(node)
@@ -310,10 +319,18 @@ class Reload:
         """Stop what is to go."""
         if node not in self._failed and not self._is_held:
             waiting = {name for kind in self._waiting.get(node, ()) for name in kind.names}
-            self._tell(node, without(self._hosted[node].agents, set(self._going(node)) - waiting))
+            left = without(self._hosted[node].agents, set(self._going(node)) - waiting)
+            if self._ends(node) and not self._processes.is_up(node):
+                self._hosted[node] = HostedNode.of(self._hosted[node].spec, left)
+            else:
+                self._tell(node, left)
+
+    def _ends(self, node: str) -> bool:
+        """Whether the process of a node that was there before is to end."""
+        return node in self._anew or node not in self._wanted
 
     def _end(self, node: str, *, at_once: bool = False) -> None:
-        self._processes.remove(node, at_once=at_once)
+        self._processes.remove(node, at_once=at_once or not self._processes.is_up(node))
         del self._hosted[node]
         for name in [name for name in self._failed if name.split("/")[0] == node]:  # whatever it did not do, it is gone
             del self._failed[name]
@@ -322,19 +339,22 @@ class Reload:
         def restart(node: str) -> None:
             before, hangs = self._hosted[node], False
             self._on_event(f"{node} restarts ({', '.join(self._anew[node])})")
-            try:
-                self._note(node, self._ask(node, {"rest": True}))
-            except ProcessFailed:  # it is lost: its agents are down, and come back in the next process
-                pass
-            except WaitTimeout:  # it would drain, and so hand back what waits
-                hangs = True
+            if self._processes.is_up(node):  # else its agents are down, and come back in the next process
+                try:
+                    self._note(node, self._ask(node, {"rest": True}))
+                except ProcessFailed:
+                    pass
+                except WaitTimeout:  # it would drain, and so hand back what waits
+                    hangs = True
             self._end(node, at_once=hangs)
             try:
                 self._add(node, self._final(node))
                 self._wait_up(node)
-            except EtherError:
+            except Closed:
+                raise
+            except EtherError as error:
                 self._add(node, before)
-                self._wait_up(node)
+                self._wait_up_again(node, str(error))
                 raise
 
         self._try(restart, node)
@@ -348,8 +368,7 @@ class Reload:
 
         Until then it is started with those that it had, if it ends.
         """
-        is_old = node in self._anew or node not in self._wanted
-        spec = self._hosted[node].spec if is_old else self._wanted[node].spec
+        spec = (self._hosted if self._ends(node) else self._wanted)[node].spec
         going = self._going(node) if node in self._before else []
         gone = [name for name in going if name not in self._moving]  # who moves has no place yet but this
         moving = [name for name in going if name in self._moving]

@@ -23,9 +23,9 @@ class ReloadReport:
     """
 
     started: tuple[str, ...] = ()
-    """Came with the new specification, was not up before, or had given up and was started again."""
+    """Came with the new specification, was not up before, or was given up and is started again."""
     restarted: Mapping[str, str] = field(default_factory=dict)
-    """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
+    """Drained and started anew, and which of its fields had changed; of a node, with all its agents, also as it was down."""
     stopped: tuple[str, ...] = ()
     """Drained, and left the bus."""
     rescaled: tuple[str, ...] = ()
@@ -39,6 +39,8 @@ class ReloadReport:
     code of then, also in agents that were restarted."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """What did not start, or had not started or answered in time, and why."""
+    file: str | None = None
+    """The absolute path of the cluster file that `ether up` has read for it; None for a specification of `Cluster.reload`."""
 
     @property
     def is_complete(self) -> bool:

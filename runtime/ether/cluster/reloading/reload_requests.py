@@ -4,7 +4,8 @@
       |-- {"file": …}, end ------------------------->|   one line of JSON, on a socket in Linux's abstract namespace
       |<-- {"report": …} or {"error": …}, end --------|   when the reload is done
 
-The socket has no file that could be left behind. Its name is made of the cluster's default address, and each end makes sure
+The socket has no file that could be left behind. Its name is made of the folder of the cluster's default address and the
+cluster's name, and each end makes sure
 that the other's process is the same user's, since in that namespace anybody may take a name.
 """
 
@@ -21,15 +22,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Self
 
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.process.start_failure import error_of_code
-from ether_broker.discovery.own_clusters import user_of
+from ether_broker.discovery.own_clusters import abstract_names, user_of
 from ether_broker.errors import AddressInUse, BrokerUnavailable, EtherError, Forbidden
 from ether_broker.transport.endpoint import default_endpoint
 
-__all__ = ["ReloadRequests", "request_reload"]
+__all__ = ["ReloadRequests", "reloadable", "request_reload"]
 
 logger: logging.Logger = logging.getLogger("ether.cluster")
 
@@ -39,6 +41,8 @@ _LEAVE: Final = 2 * _READ + 1.0
 """Seconds in which a request that is being taken has ended, at the end."""
 _MOST: Final = 1 << 16
 """Bytes of a request."""
+_LONGEST: Final = 108
+"""Bytes of a socket's name, with the zero that begins it (sun_path on Linux)."""
 
 
 class ReloadRequests:
@@ -178,6 +182,13 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
     return ReloadReport(**report)
 
 
+def reloadable() -> list[str]:
+    """The names of this user's clusters that take requests for a reload, in order."""
+    prefix = _prefix(default_endpoint())
+    names = (name.removeprefix(prefix) for name in abstract_names(prefix))
+    return sorted(name for name in names if _is_ours(name))
+
+
 def _is_ours(name: str) -> bool:
     """Whether a process of this user takes the requests for a cluster of that name."""
     with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(OSError):
@@ -188,7 +199,19 @@ def _is_ours(name: str) -> bool:
 
 
 def _address(name: str) -> bytes:
-    return b"\0ether-reload-" + hashlib.sha256(default_endpoint(name).encode()).hexdigest()[:32].encode()
+    """The name of the socket; of a cluster whose name is too long for one, without it."""
+    endpoint = default_endpoint(name)
+    prefix = _prefix(endpoint)
+    full = f"\0{prefix}{name}".encode()
+    return full if len(full) <= _LONGEST else f"\0{prefix[:-1]}:{_digest(endpoint, 32)}".encode()
+
+
+def _prefix(endpoint: str) -> str:
+    return f"ether-reload-{_digest(str(Path(endpoint).parent), 16)}-"
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def _file(request: bytes) -> str | None:
