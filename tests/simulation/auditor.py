@@ -649,7 +649,8 @@ class Auditor:
             waiting = [*session.outbox, *session.fresh, *supervisor.state.session_table.uncommitted(session)]
             channel = session.channel
             kept = channel.last - channel.first + 1 if channel.first else 0
-            if supervisor.state.now - session.heard > 2 * DEFAULT_TIMING.heartbeat:
+            is_silent = supervisor.state.now - session.heard > 2 * DEFAULT_TIMING.heartbeat
+            if is_silent or session.node in {peer.name for peer in self._world.raws if peer.is_dead}:
                 kept = 0  # nothing of it arrives, so no acknowledgement either: it reconnects, or it is lost
             if session.outbox_bytes != sum(map(len, waiting)) or kept > _AT_REST:
                 self.fail(

@@ -146,9 +146,10 @@ class Socket:
         self._try_in(self._network.chance.uniform(0.05, 0.4))
 
     def renew(self) -> None:
-        """Give up the connection, and make another one."""
+        """Give up the connection, and make another one; what is sent meanwhile is not taken."""
         if self.connection is not None:
-            self._network.broke(self.connection, node_sees=0.0, broker_sees=PAUSE / 2)
+            self._network.broke(self.connection, node_sees=None, broker_sees=PAUSE / 2)
+            self.lost()
 
     def close(self) -> None:
         """Connect no more."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 import pytest
 from hypothesis import settings
@@ -70,10 +71,15 @@ class Leasing(RuleBasedStateMachine):
     def waits_of(self, job: Job) -> list[Wish]:
         return [wish for line in self.lines.values() for wish in line if wish.job is job]
 
-    def needs(self, job: Job) -> list[Job]:
-        """Whom a delegation waits for: its sub-delegations, holders, and all that are ahead in its lines."""
+    def needs(self, job: Job, now: float = -inf) -> list[Job]:
+        """Whom a delegation waits for: its sub-delegations, holders, and all that are ahead in its lines.
+
+        With `now`, a claim that is late by then counts as none: it is granted nothing, and is withdrawn soon.
+        """
         found = list(job.children)
         for wish in self.waits_of(job):
+            if wish.deadline <= now:
+                continue
             line = self.lines[wish.resource]
             found += [*self.holder(wish.resource), *(other.job for other in line[: line.index(wish)])]
         return found
@@ -81,7 +87,7 @@ class Leasing(RuleBasedStateMachine):
     def holder(self, resource: str) -> list[Job]:
         return [self.owner[resource]] if resource in self.owner else []
 
-    def reaches(self, start: list[Job], goal: Job, without: Iterable[Job] = ()) -> bool:
+    def reaches(self, start: list[Job], goal: Job, without: Iterable[Job] = (), now: float = -inf) -> bool:
         seen = set(without)
         while start:
             job = start.pop()
@@ -89,7 +95,7 @@ class Leasing(RuleBasedStateMachine):
                 return True
             if job not in seen:
                 seen.add(job)
-                start = [*start, *self.needs(job)]
+                start = [*start, *self.needs(job, now)]
         return False
 
     def count(self, agent: str) -> int:
@@ -263,7 +269,7 @@ class Leasing(RuleBasedStateMachine):
                 may_wait = wish.deadline > self.now and wish.job not in self.ending
                 assert wish.resource in self.owner or not may_wait
                 if wish.job not in self.ending:  # what has left waits for nothing: its claims are taken from it
-                    assert not self.reaches(self.needs(wish.job), wish.job, without=self.ending)
+                    assert not self.reaches(self.needs(wish.job, self.now), wish.job, self.ending, self.now)
 
     @rule()
     def a_restart_restores_the_same_holders(self) -> None:

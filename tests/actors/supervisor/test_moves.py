@@ -457,6 +457,30 @@ def test_what_it_asked_before_it_went_of_one_that_moves_is_refused():
     test_what_an_agent_that_goes_too_asked_before_of_one_that_moves_is_refused_as_both_go("a")
 
 
+def test_what_it_asked_may_end_with_its_own_work_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(departures, "POINTS_PER_STEP", 4)
+    it = Asker()
+    it.old.send(Kind.UNREGISTER, source=b"a", body={"condition": "restarting"})
+    it.bus.step()
+    children = [it.delegate(to="a") for _ in range(40)]
+    it.bus.step()
+    it.ends("restarting")
+    say_moves(it.old)
+    for _ in range(3):
+        it.bus.step()
+    told = it.told()
+    assert set(told.values()) == {"agent_down"}
+    assert len(told) < len(children)
+
+    assert it.d.outcomes() == {it.holder: Status.ACCEPTED}
+    it.d.send(Kind.CANCEL, request_id=request_id(it.holder), source=b"d")
+    for _ in range(20):
+        it.bus.step()
+
+    assert it.d.outcomes() == {it.holder: Status.CANCELLED}
+    assert [child for child in children if it.bus.entry(child) is not None] == []
+
+
 def test_what_it_does_not_declare_any_more_is_refused_and_the_rest_is_done():
     bus = Bus()
     old, new, d = bus.node("old"), bus.node("new"), bus.delegator("d")

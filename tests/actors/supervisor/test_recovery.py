@@ -21,6 +21,7 @@ from ether_broker.journal.journal import Replayed
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.timing import DEFAULT_TIMING, Timing
 from ether_broker.wire.frame import DRAINS, Flag, Kind, pack_envelope, read_header
+from ether_broker.wire.saved_state import BroughtState, join_state
 from tests.actors.peers import request_id, uncollected
 from tests.actors.recovery_world import Asked, Life, World
 from tests.actors.stored_journal import Disk, StoredJournal
@@ -1219,6 +1220,55 @@ def test_volatile_work_that_may_have_run_is_not_given_out_again_whatever_the_clo
 
     assert asked.given == [1]
     assert asked.outcomes == [(Status.FAILED_EXECUTION, "broker_lost")]
+
+
+def test_what_an_agent_that_moves_hands_back_and_what_never_reached_it_wait_in_their_order():
+    world = World(window=4)
+    d, a = pair(world)
+    asked = [d.ask("once", to="a", timeout=1000.0) for _ in range(2)]
+    world.settle()
+    asked += [d.ask("once", to="a", timeout=1000.0)]
+    for _ in range(3):
+        world.step()  # it is on the wire to the node when the broker dies, and so is what the node says
+    a.leave("a", moves=True)
+    world.crash(clock=None)
+    back(world, d, a)
+
+    b = world.life("nb", "a")
+    world.settle()
+
+    assert list(b.works) == [work.number for work in asked]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["refused when it was sent again", "unknown"])
+def test_an_agent_of_before_saves_the_state_that_volatile_work_has_changed(is_known: bool):
+    world = World(synced=False, window=4)
+    a, d = world.life("na", "a"), world.life("nd")
+    world.settle()
+    asked = d.ask("once", to="a", timeout=1000.0, flags=Flag.VOLATILE)
+    world.step()
+    a.hear()
+    d.is_mute = not is_known
+    world.crash(clock=None)
+    world.pass_time(5.0)
+    assert (asked.outcomes == [(Status.FAILED_EXECUTION, "broker_lost")]) is is_known
+
+    def say(number: int, base: int) -> int:
+        brought = BroughtState(base, b"i" * 16 if base else b"", b"i" * 16, 1, b"changed")
+        a.say(join_state(pack_envelope(
+            Kind.RESPONSE, request_id=request_id(number), source=b"a", target=b"nd", status=Status.COMPLETED, attempt=1,
+            body=pack({"summary": "done"}),
+        ), brought))  # fmt: skip
+        world.settle()
+        saved = world.supervisor.state.agent_states.get("a")
+        return 0 if saved is None else saved.number
+
+    assert say(asked.number, 0) == 1
+    assert say(asked.number, 1) == 1, "a delegation brings one"
+    window = world.limits.window
+    assert [say(900_000 + more, more) for more in range(1, window + 1)] == [*range(2, window + 1), window], (
+        "and no more"
+    )
 
 
 def test_volatile_work_of_a_delegator_whose_clock_is_ahead_runs_once():

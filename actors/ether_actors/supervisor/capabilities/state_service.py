@@ -73,7 +73,7 @@ class StateService:
         entry = state.ledger.get(header.request_id)
         if (
             agent is None or not (agent.session is session or self.may_speak_for(session, agent))
-            or (entry is None and not self._may_bring(session, header.request_id))
+            or (entry is None and not self._may_bring(session, agent, header.request_id))
         ):  # fmt: skip
             return header, answer  # another incarnation's, or nobody has delegated it
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
@@ -108,13 +108,27 @@ class StateService:
             owner=kept.owner,
         )  # fmt: skip
 
-    def _may_bring(self, session: Session, request_id: bytes) -> bool:
-        """Whether a delegation that is not open was one that was not refused, and has not brought a late state yet."""
-        state, ended = self._state, self._state.ended
+    def _may_bring(self, session: Session, agent: Registration, request_id: bytes) -> bool:
+        """Whether a delegation that is not open was given to an agent, and has not brought a late state yet.
+
+        It may have been a volatile one of the broker before: unknown to this one, or refused when it was sent again.
+        """
         if request_id in self._late:
             return False
-        if (ending := ended.get(request_id)) is not None or not ended.may_know(request_id):
-            return ending is not None and bool(ending.by)
+        if self._was_given(session, request_id):
+            return True
+        if not agent.unknown_states:
+            return False
+        agent.unknown_states -= 1
+        return True
+
+    def _was_given(self, session: Session, request_id: bytes) -> bool:
+        """Whether a delegation has ended that was not refused, as far as is known."""
+        state, ended = self._state, self._state.ended
+        if (ending := ended.get(request_id)) is not None:
+            return bool(ending.by)
+        if not ended.may_know(request_id):
+            return False
         if not state.journal.identity:
             return True
         session.input.spend(_LOOKED_UP)

@@ -107,7 +107,8 @@ class Reassignment:
         """Give to others, or refuse, what waits for an agent that moves, and would wait for itself."""
         looked, ending = 0, dict[Entry, bool]()
         for entry in [entry for entry in agent.work if entry.parent is not None]:
-            parent = entry.parent
+            if (parent := entry.parent) is None:  # it has ended meanwhile
+                continue
             if parent not in ending:
                 ending[parent] = has_to_end(parent)
                 looked += parent.chain_length

@@ -207,8 +207,8 @@ class Reconnection:
     def _compare(self, agent: Registration, works: list[Entry], held: dict[bytes, int]) -> list[Entry]:
         """Compare what a node that is back holds of an agent's work with what the journal knew as given to it.
 
-        What it holds goes on there. The rest waits again, in the order in which it came. It never reached the node, unless it
-        was RUNNING: then an incarnation of the agent that is no more had begun it.
+        What it holds goes on there. The rest waits again, with what it has just handed back, in the order in which all of that
+        came. It never reached the node, unless it was RUNNING: then an incarnation of the agent that is no more had begun it.
 
         Args:
             agent: registered again, or let go; its credit reset.
@@ -222,9 +222,12 @@ class Reconnection:
         again: list[Entry] = []
         self._state.ledger.forget_ended_at_node(agent)
         for entry in works:
-            if entry.is_over or entry.agent is not agent or not entry.holds_credit:
+            if entry.is_over or entry.agent is not agent:
                 continue
-            if held.get(entry.request_id) == entry.attempt:
+            if not entry.holds_credit:
+                if entry.state is State.QUEUED:
+                    missing.append(entry)
+            elif held.get(entry.request_id) == entry.attempt:
                 agent.mailbox.take_credit()
             elif entry.state is State.RUNNING and not (entry.idempotent and entry.attempt < MAX_ATTEMPTS):
                 entry.holds_credit = False
@@ -236,8 +239,11 @@ class Reconnection:
             else:
                 missing.append(entry)
         for entry in reversed(missing):
-            self._reassignment.reopen(entry, again=False)
-            entry.envelope = mark(entry.envelope, Flag.RESENT)
+            if entry.holds_credit:
+                self._reassignment.reopen(entry, again=False)
+                entry.envelope = mark(entry.envelope, Flag.RESENT)
+            else:
+                agent.mailbox.forget(entry)
             agent.mailbox.put_back(entry)
         return again
 
