@@ -43,7 +43,16 @@ class Disk(MemoryStore):
         """Whether it takes nothing at the moment."""
         self.cause: type[EtherError] = JournalFull
         """Why."""
+        self.is_index_behind = False
+        """Whether what is committed is far ahead of what is indexed."""
+        self.on_indexed: Callable[[], None] = lambda: None
+        """Told when it is not any more."""
         self._locks = 0
+
+    def index(self) -> None:
+        """Let the index have all that is committed."""
+        self.is_index_behind = False
+        self.on_indexed()
 
     def lock(self, cause: type[EtherError]) -> None:
         """Let nobody write, nor open it for writing."""
@@ -96,13 +105,22 @@ class SimulatedJournal:
         self.next = disk.next
         self.committed = 0
         self.trouble: EtherError | None = None
-        self.is_behind = False
         self.queued_bytes = 0
         self.on_commit: Callable[[], None] = lambda: None
         self._tickets = 0
         self._queue: deque[_Item] = deque()
         self._group: list[_Item] = []
         self._is_over = False
+        disk.on_indexed = self._indexed
+
+    @property
+    def is_behind(self) -> bool:
+        """See `Journal.is_behind`."""
+        return self._disk.is_index_behind
+
+    def _indexed(self) -> None:
+        if not self._is_over:
+            self.on_commit()
 
     @property
     def first(self) -> int:

@@ -120,17 +120,21 @@ class Storm:
         self._world.timeline.after(seconds, mend)
 
     def _stall(self) -> None:
+        """The disk is slow, and the journal's index falls behind."""
         weather, seconds = self._world.scenario.weather, self._chance.choice((0.5, 2.0))
         before = weather.commit
         if before >= 0.5:
             return
         weather.commit = 0.5
+        disk = self._world.disk
+        disk.is_index_behind = True
         self._disturb(seconds + 2.0)
 
         def recover() -> None:
             weather.commit = min(weather.commit, before)
 
         self._world.timeline.after(seconds, recover)
+        self._world.timeline.after(0.75 * seconds, disk.index)
 
     def _locked(self) -> None:
         """Another process has the journal, or nobody may write it; a broker that is started meanwhile does not come up."""

@@ -11,8 +11,8 @@ from ether_broker.mailbox.mailbox_limits import Limits
 from tests.simulation.hostile import ATTACKS
 
 __all__ = [
-    "CHANCES", "Scenario", "Weather", "draw", "draw_events", "draw_falls", "draw_links", "draw_more", "draw_moves",
-    "draw_priorities", "draw_retries", "draw_scale", "draw_states", "draw_timers", "draw_unwritten",
+    "CHANCES", "Scenario", "Weather", "draw", "draw_ahead", "draw_events", "draw_falls", "draw_links", "draw_more",
+    "draw_moves", "draw_priorities", "draw_retries", "draw_scale", "draw_states", "draw_timers", "draw_unwritten",
 ]  # fmt: skip
 
 FAULTS: Final = (
@@ -267,6 +267,17 @@ def draw_unwritten(scenario: Scenario, chance: Random) -> None:
     if {"disk", "locked"} & scenario.faults.keys() and chance.random() < 0.3:
         scenario.quotas = {**scenario.quotas, "MOST_UNWRITTEN": chance.choice((0, 2_048, 20_000))}
         scenario.draws |= {"unwritten"}
+
+
+def draw_ahead(scenario: Scenario, chance: Random) -> None:
+    """Add a journal that little may be ahead of, and that stalls, in some durable worlds; drawn apart."""
+    if scenario.durable and chance.random() < 0.15:
+        most = chance.choice((2_000, 8_000, 32_000))
+        scenario.quotas = {
+            **scenario.quotas, "MOST_AHEAD": most, "SHARED_AHEAD": most // 4, "OWN_AHEAD": most // 8
+        }  # fmt: skip
+        scenario.faults.setdefault("stall", 1.0)
+        scenario.draws |= {"ahead"}
 
 
 def draw_events(scenario: Scenario, chance: Random) -> None:

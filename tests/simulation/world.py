@@ -35,6 +35,7 @@ from tests.simulation.raw import Crowd, RawPeer
 from tests.simulation.retries import ENDINGS, draw_policy
 from tests.simulation.scenario import (
     draw,
+    draw_ahead,
     draw_events,
     draw_falls,
     draw_links,
@@ -115,6 +116,7 @@ class World:
             draw_falls(scenario, self._falling)
             draw_links(scenario, Random(f"{seed}, links"))
             draw_unwritten(scenario, Random(f"{seed}, unwritten"))
+            draw_ahead(scenario, Random(f"{seed}, ahead"))
             draw_events(scenario, Random(f"{seed}, events"))
             draw_states(scenario, Random(f"{seed}, states"))
             draw_priorities(scenario, Random(f"{seed}, priorities"))
