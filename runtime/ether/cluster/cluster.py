@@ -54,6 +54,8 @@ GAVE_UP: Final = 70
 BROKER_PAUSE: Final = 1.0
 """Seconds between two restarts of the broker at most, but for a `backoff` that begins with more."""
 _BROKER: Final = "broker"
+_START_GRACE: Final = 1.0
+"""Seconds from the end of the time that a process has to come up until it is known that it did not."""
 _MAPPED: Final = re.compile(r"\[::ffff:([0-9.]+)\]")
 """An IPv4 address as a socket for both names it."""
 _EVERYWHERE: Final = frozenset({"tcp://*", "tcp://0.0.0.0", "tcp://[::]"})
@@ -279,27 +281,34 @@ class Cluster:
         if is_by_origin(self.spec.journal) and is_by_origin(spec.journal):  # of another file without a name
             spec = replace(spec, journal=self.spec.journal)
         check_reload(self.spec, spec)
-        process_supervisor.wait_started(spec.start_timeout)
-        running = {name: self._current(name) for name in self._hosted if process_supervisor.is_kept(name)}
-        wanted = place(running, spec.nodes)
-        down = [name for name in running if not process_supervisor.is_up(name)]
-        changes = {name: process_changes(running[name].spec, wanted[name].spec) for name in running if name in wanted}
-        anew = {name: [*changes[name], "it was down"] for name in down if name in changes}
-        anew |= {name: fields for name, fields in changes.items() if fields and name not in anew}
-        self._admit([*running.values(), *wanted.values()])
-        for name in self._hosted.keys() - running.keys() - wanted.keys():  # given up, and gone from the specification
-            process_supervisor.remove(name)
-        self.spec, self._hosted = spec, running
-        reload = Reload(process_supervisor, running, wanted, anew, self._node_process, self._current, self._note)
         with process_supervisor.defer_end():
-            report = reload.run()
+            report = self._change_to(process_supervisor, spec)
         try:
-            self._admit(list(running.values()))
+            self._admit(list(self._hosted.values()))
         except WaitTimeout as error:
             report = replace(report, failed={**report.failed, _BROKER: str(error)})
         for line in report.lines():
             self._note(f"reload: {line}")
         return report
+
+    def _change_to(self, process_supervisor: ProcessSupervisor, spec: ClusterSpec) -> ReloadReport:
+        process_supervisor.start_waiting(spec.start_timeout + _START_GRACE)
+        known = {name: self._current(name) for name in self._hosted}
+        running = {name: node for name, node in known.items() if process_supervisor.is_up(name)}
+        down = {name: node for name, node in known.items() if name not in running}
+        wanted = place(known, spec.nodes)
+        anew = {
+            name: fields
+            for name, node in running.items()
+            if name in wanted and (fields := process_changes(node.spec, wanted[name].spec))
+        }
+        self._admit([*running.values(), *wanted.values()])
+        for name in down:  # it neither starts as it was meanwhile, nor keeps its agents from others
+            process_supervisor.remove(name, at_once=True)
+        self.spec, self._hosted = spec, running
+        return Reload(
+            process_supervisor, running, wanted, anew, down, self._node_process, self._current, self._note
+        ).run()  # fmt: skip
 
     def _admit(self, nodes: list[HostedNode]) -> None:
         """Let these nodes into the bus and none that was before, where there are keys or an access list.
@@ -342,10 +351,11 @@ class Cluster:
             UsageError: there is no process of that name.
             Closed: it is not open.
         """
-        names = [_BROKER, *(node.name for node in self.spec.nodes)]
+        process_supervisor = self._opened()
+        names = [process.name for process in process_supervisor.statistics()]
         if name not in names:
             raise UsageError(f"The cluster has no process {name!r}.{nearest(name, names)}")
-        return self._opened().signal(name, number)
+        return process_supervisor.signal(name, number)
 
     def __enter__(self) -> Self:
         return self.open()

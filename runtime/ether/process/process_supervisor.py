@@ -159,6 +159,8 @@ class ProcessSupervisor:
         self._facts: dict[str, dict[str, Any]] = {}
         self._failures: dict[str, EtherError] = {}
         self._last_ends: dict[str, tuple[int | None, str]] = {}
+        self._delays: dict[str, int] = {}
+        """{process that waits for its next start: the token of its timer}."""
         self._given_up: dict[str, ProcessFailed] = {}
         """{process that has spent its budget: what that means}."""
         self._deferring = 0
@@ -214,7 +216,7 @@ class ProcessSupervisor:
             self._changed.wait_for(lambda: self._over or (name not in self._lives and name not in self._specs))
 
     def _remove(self, name: str, *, at_once: bool) -> None:
-        for known in (self._specs, self._facts, self._failures, self._given_up):
+        for known in (self._specs, self._facts, self._failures, self._given_up, self._delays):
             known.pop(name, None)
         self._tell(Remove((_ROOT, name)))
         life = self._lives.get(name)
@@ -245,12 +247,26 @@ class ProcessSupervisor:
         life = self._lives.get(name)
         return life is not None and life.is_up
 
-    def wait_started(self, timeout: float) -> None:
-        """Wait until all that are starting are up, or have failed to; `timeout` seconds at most."""
+    def start_waiting(self, timeout: float) -> None:
+        """Start now what waits for its next start, and wait until all that are starting are up, or have failed to be.
+
+        Args:
+            timeout: seconds.
+        """
+        told = threading.Event()
+        self._post(partial(self._start_waiting, told))
         with self._changed:
             self._changed.wait_for(
-                lambda: self._over or all(life.is_up for life in list(self._lives.values())), timeout
-            )  # fmt: skip
+                lambda: self._over or (told.is_set() and all(life.is_up for life in list(self._lives.values()))),
+                timeout,
+            )
+
+    def _start_waiting(self, told: threading.Event) -> None:
+        for token in list(self._delays.values()):
+            self._tell(TimerFired(token))
+        told.set()
+        with self._changed:
+            self._changed.notify_all()
 
     def is_kept(self, name: str) -> bool:
         """Whether a process is kept running: it was added, came up the first time, and was not removed."""
@@ -417,7 +433,8 @@ class ProcessSupervisor:
                     self._tell(ChildStopped(path, incarnation))
                 else:
                     self._ask_to_end(life)
-            case SetTimer(token, at, _):
+            case SetTimer(token, at, (*_, name)):
+                self._delays[name] = token
                 self._event_loop.call_at(at, self._tell, TimerFired(token))
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._give_up(name)
@@ -432,6 +449,7 @@ class ProcessSupervisor:
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _start_process(self, path: ChildPath, name: str, incarnation: int) -> None:
+        self._delays.pop(name, None)
         spec = self._specs[name]
         try:
             process = Process(name, spec.module, spec.request())

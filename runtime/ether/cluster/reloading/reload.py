@@ -43,7 +43,8 @@ class Reload:
         processes: of the cluster.
         hosted: what each node's process answered last that it has, and is asked for when it starts; kept up to date here.
         wanted: the nodes as they are to be.
-        anew: {node whose process is to be another: why, as the fields of it that have changed, or that it was down}.
+        anew: {node that runs, and whose process is to be another: the fields of it that have changed}.
+        down: nodes that could not be started any more, and have been removed.
         process: describes the process of a node.
         names_of: the agents of a node under the names that they have.
         on_event: told in words which node restarts, and why.
@@ -51,14 +52,15 @@ class Reload:
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, processes: ProcessSupervisor, hosted: dict[str, HostedNode], wanted: Mapping[str, HostedNode],
-        anew: Mapping[str, Sequence[str]], process: Callable[[str], ProcessSpec], names_of: Callable[[str], HostedNode],
-        on_event: Callable[[str], None],
+        anew: Mapping[str, Sequence[str]], down: Mapping[str, HostedNode], process: Callable[[str], ProcessSpec],
+        names_of: Callable[[str], HostedNode], on_event: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._processes = processes
         self._hosted = hosted
         self._before = dict(hosted)
         self._wanted = wanted
         self._anew = anew
+        self._down = down
         self._process = process
         self._current = names_of
         self._on_event = on_event
@@ -297,15 +299,6 @@ class Reload:
             raise
         self._note(node, facts)
 
-    def _wait_up_again(self, node: str, why: str) -> None:
-        """Wait for a node that is started as it was, since it did not start as it is to be; `why` not."""
-        try:
-            self._wait_up(node)
-        except Closed:
-            raise
-        except EtherError as error:
-            raise ProcessFailed(and_so(why, f"As it was, it did not start either: {error}"), node) from error
-
     def _come_up(self, node: str) -> None:
         self._wait_up(node)
         self._check(node)
@@ -319,18 +312,10 @@ class Reload:
         """Stop what is to go."""
         if node not in self._failed and not self._is_held:
             waiting = {name for kind in self._waiting.get(node, ()) for name in kind.names}
-            left = without(self._hosted[node].agents, set(self._going(node)) - waiting)
-            if self._ends(node) and not self._processes.is_up(node):
-                self._hosted[node] = HostedNode.of(self._hosted[node].spec, left)
-            else:
-                self._tell(node, left)
-
-    def _ends(self, node: str) -> bool:
-        """Whether the process of a node that was there before is to end."""
-        return node in self._anew or node not in self._wanted
+            self._tell(node, without(self._hosted[node].agents, set(self._going(node)) - waiting))
 
     def _end(self, node: str, *, at_once: bool = False) -> None:
-        self._processes.remove(node, at_once=at_once or not self._processes.is_up(node))
+        self._processes.remove(node, at_once=at_once)
         del self._hosted[node]
         for name in [name for name in self._failed if name.split("/")[0] == node]:  # whatever it did not do, it is gone
             del self._failed[name]
@@ -339,22 +324,19 @@ class Reload:
         def restart(node: str) -> None:
             before, hangs = self._hosted[node], False
             self._on_event(f"{node} restarts ({', '.join(self._anew[node])})")
-            if self._processes.is_up(node):  # else its agents are down, and come back in the next process
-                try:
-                    self._note(node, self._ask(node, {"rest": True}))
-                except ProcessFailed:
-                    pass
-                except WaitTimeout:  # it would drain, and so hand back what waits
-                    hangs = True
+            try:
+                self._note(node, self._ask(node, {"rest": True}))
+            except ProcessFailed:  # it is lost: its agents are down, and come back in the next process
+                pass
+            except WaitTimeout:  # it would drain, and so hand back what waits
+                hangs = True
             self._end(node, at_once=hangs)
             try:
                 self._add(node, self._final(node))
                 self._wait_up(node)
-            except Closed:
-                raise
-            except EtherError as error:
+            except EtherError:
                 self._add(node, before)
-                self._wait_up_again(node, str(error))
+                self._wait_up(node)
                 raise
 
         self._try(restart, node)
@@ -368,7 +350,8 @@ class Reload:
 
         Until then it is started with those that it had, if it ends.
         """
-        spec = (self._hosted if self._ends(node) else self._wanted)[node].spec
+        is_old = node in self._anew or node not in self._wanted
+        spec = self._hosted[node].spec if is_old else self._wanted[node].spec
         going = self._going(node) if node in self._before else []
         gone = [name for name in going if name not in self._moving]  # who moves has no place yet but this
         moving = [name for name in going if name in self._moving]
@@ -442,6 +425,8 @@ class Reload:
                     unchanged.append(full)
             gone = [f"{node}/{name}" for name in _told(was) if name not in after]
             stopped += [full for full in gone if full not in failed and full not in self._never_up]
+        for node in self._down.keys() - self._wanted.keys():
+            stopped += [node, *(f"{node}/{name}" for name in _told(self._down[node]))]
         return ReloadReport(
             tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),
             {node: files for node in stay if (files := self._outdated.get(node))}, dict(failed),

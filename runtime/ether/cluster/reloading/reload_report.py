@@ -23,11 +23,11 @@ class ReloadReport:
     """
 
     started: tuple[str, ...] = ()
-    """Came with the new specification, was not up before, or was given up and is started again."""
+    """Came with the new specification, was not up before, or could not be started any more before and was now."""
     restarted: Mapping[str, str] = field(default_factory=dict)
-    """Drained and started anew, and which of its fields had changed; of a node, with all its agents, also as it was down."""
+    """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
     stopped: tuple[str, ...] = ()
-    """Drained, and left the bus."""
+    """Drained, and left the bus; or could not be started any more, and is gone."""
     rescaled: tuple[str, ...] = ()
     """Agents that scale, and have other bounds; the instances that are within them noticed nothing."""
     unchanged: tuple[str, ...] = ()
