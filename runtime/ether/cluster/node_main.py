@@ -46,6 +46,8 @@ _JOIN: Final = 30.0
 _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
 _TRIES: Final = 20
+_TELLING: Final = 3.0
+"""Seconds of the time to come up that are left to tell which agents have not started in it."""
 _AHEAD: Final = 10_000
 """Names that are asked for at a time beyond those that are wanted, while all of them are taken."""
 
@@ -352,12 +354,13 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     observers = [ObserverSpec(**item) for item in request["observers"]]
     metrics = None if request["metrics"] is None else MetricsSpec(**request["metrics"])
     failed: dict[str, str] = {}
+    began = time.monotonic()
 
     def start(bus: Runtime) -> Sequence[Sequence[str]]:
         _observe(bus, observers, metrics)
         hosted = HostedAgents(bus, request["drain"], _start_or_go_on, _replace, _scaled)
         if request["again"]:
-            names = hosted.start(agents, request["start_timeout"] / 2, failed)
+            names = hosted.start(agents, _patience(request["start_timeout"], began), failed)
         else:
             names = [_start_named(bus, named) for named in agents]
             hosted.note(NamedAgents(named.agent, tuple(own)) for named, own in zip(agents, names, strict=True))
@@ -381,6 +384,11 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
         parent_link.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
         say(trace.rstrip())
     return _FAILED
+
+
+def _patience(start_timeout: float, began: float) -> float:
+    """Seconds that agents have to start, so that the process can still tell in time who has not; half of it at least."""
+    return max(start_timeout / 2, began + start_timeout - _TELLING - time.monotonic())
 
 
 def _keys(security: dict[str, Any] | None) -> dict[str, Any]:

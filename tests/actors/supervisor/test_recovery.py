@@ -1265,10 +1265,14 @@ def test_an_agent_of_before_saves_the_state_that_volatile_work_has_changed(is_kn
 
     assert say(asked.number, 0) == 1
     assert say(asked.number, 1) == 1, "a delegation brings one"
-    window = world.limits.window
-    assert [say(900_000 + more, more) for more in range(1, window + 1)] == [*range(2, window + 1), window], (
-        "and no more"
-    )
+    assert say(900_001, 1) == 1, "an agent brings one of what nobody knows"
+    d.is_mute = False
+    world.pass_time(5.0)
+    later = d.ask("once", to="a", timeout=1000.0)
+    world.pass_time(1.0)
+    assert say(later.number, 5) == 6, "one that counts follows, though some between were lost"
+    world.pass_time(1.0)
+    assert later.outcomes == [(Status.COMPLETED, "")]
 
 
 def test_volatile_work_of_a_delegator_whose_clock_is_ahead_runs_once():
@@ -1796,3 +1800,18 @@ def test_what_is_ruled_on_in_the_step_in_which_it_leaves_is_told_of_once():
 
     assert told(world, "agent_leaving", "node_leaving") == []
     assert [agent for _, agent, _ in told(world, "agent_down")] == ["a", "b", "nb"]
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_node_of_the_broker_before_is_told_as_down_unless_another_process_of_its_name_is_in(comes: bool):
+    world = World()
+    d, a = pair(world)
+    world.crash(clock=None)
+    a.is_dead = True
+    if comes:
+        world.life("na", "a2")
+    back(world, d)
+    for _ in range(3 * int(DEFAULT_TIMING.reclaim)):
+        world.pass_time(1.0)
+
+    assert [node for _, node, _ in told(world, "node_down")] == ([] if comes else ["na"])

@@ -96,7 +96,9 @@ def test_one_that_comes_again_changes_nothing(world: tuple[Bus, Peer, Peer]) -> 
     assert saved(bus) == (2, b"two")
 
 
-@pytest.mark.parametrize("brought", [state(0, b"other", incarnation=B), state(1, b"other", B, B), state(2, b"other")])
+@pytest.mark.parametrize(
+    "brought", [state(0, b"other", incarnation=B), state(1, b"other", B, B), state(2, b"other", B, B)]
+)
 def test_one_that_was_made_of_another_fails_its_delegation_and_the_node_is_told(
     world: tuple[Bus, Peer, Peer], brought: BroughtState
 ) -> None:

@@ -21,7 +21,7 @@ from ether_broker.transport.sessions.cost import ANSWER_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.codec import pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, name_of, pack_envelope, read_header
-from ether_broker.wire.saved_state import SavedState, split_state
+from ether_broker.wire.saved_state import BroughtState, SavedState, split_state
 
 __all__ = ["StateService"]
 
@@ -82,8 +82,7 @@ class StateService:
         known, code = state.agent_states.get(name), ""
         kept = SavedState(said.base + 1, said.incarnation, said.version, said.data, session.principal)
         session.input.spend(1 + (len(said.data) >> ANSWER_SHIFT))
-        is_newest = said.incarnation != agent.refused_incarnation
-        is_newest &= (said.base, said.origin) == ((0, b"") if known is None else (known.number, known.incarnation))
+        is_newest = said.incarnation != agent.refused_incarnation and _follows(said, known)
         if not is_open and (not is_newest or self._came_before(header)):
             return header, answer  # of an older one, or what it brought was refused
         if not is_newest:
@@ -117,10 +116,8 @@ class StateService:
             return False
         if self._was_given(session, request_id):
             return True
-        if not agent.unknown_states:
-            return False
-        agent.unknown_states -= 1
-        return True
+        may_begin, agent.may_begin_unknown = agent.may_begin_unknown, False
+        return may_begin
 
     def _was_given(self, session: Session, request_id: bytes) -> bool:
         """Whether a delegation has ended that was not refused, as far as is known."""
@@ -199,6 +196,18 @@ class StateService:
             for name, state in states.after(after)
         )
         return page(rows, params)
+
+
+def _follows(said: BroughtState, known: SavedState | None) -> bool:
+    """Whether a state was made of the one that is saved, by its incarnation or by one that began with it.
+
+    Between the two there may be others of the same incarnation: of volatile work that a broker took along.
+    """
+    if known is None:
+        return (said.base, said.origin) == (0, b"")
+    if said.origin != known.incarnation:
+        return False
+    return said.base == known.number or (said.incarnation == said.origin and said.base > known.number)
 
 
 def _agent(params: dict[str, Any]) -> str:

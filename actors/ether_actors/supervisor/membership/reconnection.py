@@ -21,12 +21,14 @@ from ether_broker.transport.sessions.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
-__all__ = ["Reconnection"]
+__all__ = ["NOT_RETURNED", "Reconnection"]
 
 _RETURNS: Final = 3
 """Times that a node has as long as the others to come back, from its first return on."""
 _NOT_BACK: Final = "it did not come back after the broker was restarted"
 _WITHOUT_IT: Final = "it came back without it after the broker was restarted"
+NOT_RETURNED: Final = frozenset({_NOT_BACK, _WITHOUT_IT})
+"""Why a session of the broker before is lost: its process is gone, and one of its name may be in for long."""
 
 
 class Reconnection:

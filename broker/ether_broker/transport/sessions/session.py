@@ -61,6 +61,8 @@ class Session:
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
     """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
+    has_resumed: bool = False
+    """Whether it said RESUME: it was in a session before, perhaps of another broker."""
     fetches: dict[bytes, Fetch] = field(default_factory=dict)
     """The FETCHes that it said and that have no CHUNK yet: {request id: fetch}."""
     has_no_key: bool = False
