@@ -252,3 +252,15 @@ def test_clusters_without_a_name_have_a_journal_for_each_file_and_folder_and_the
     assert last() == of_crawl
     found = alone("log", "--capability", "test.wait", "-o", "jsonl", XDG_STATE_HOME=str(tmp_path)).lines
     assert {row["capability"] for row in found} == {"test.wait"}
+    with alone.started("up", "nowhere:Agent", XDG_STATE_HOME=str(tmp_path)) as process:
+        assert process.wait() != 0
+    assert last() == of_crawl, "one that did not come up counts for nothing"
+
+    with alone.started("up", f"{AGENTS}:Counter", "--journal", "own.db", XDG_STATE_HOME=str(tmp_path)) as process:
+        first_line(process)
+        assert last() == crawl / "own.db"
+        end(process)
+    with alone.started("up", f"{AGENTS}:Counter", "--durability", "memory", XDG_STATE_HOME=str(tmp_path)) as process:
+        first_line(process)
+        assert "The cluster 'default' has no journal" in alone("log", XDG_STATE_HOME=str(tmp_path)).err
+        end(process)

@@ -11,11 +11,19 @@ from typing import Final
 
 from ether_broker.errors import InvalidSpec
 
-__all__ = ["JOURNAL", "default_journal", "is_by_origin", "journals_folder", "known_journals", "link_last_started"]
+__all__ = [
+    "JOURNAL",
+    "UNNAMED",
+    "default_journal",
+    "is_by_origin",
+    "journals_folder",
+    "known_journals",
+    "link_last_started",
+]
 
 JOURNAL: Final = "journal.db"
 """The file's name, in the folder of its cluster."""
-_UNNAMED: Final = "default"
+UNNAMED: Final = "default"
 """The name of clusters that are given none."""
 _WORDS: Final = 60
 """Characters of an origin that the name of its journal's folder has."""
@@ -32,7 +40,7 @@ def journals_folder() -> Path:
     return base / "ether"
 
 
-def default_journal(name: str = _UNNAMED, origin: Path | None = None) -> Path:
+def default_journal(name: str = UNNAMED, origin: Path | None = None) -> Path:
     """The journal of this user's cluster of that name; neither it nor its folder need be there.
 
     Args:
@@ -46,7 +54,7 @@ def default_journal(name: str = _UNNAMED, origin: Path | None = None) -> Path:
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
         raise InvalidSpec(f"{name!r} cannot be the name of a cluster: it names a folder, so write no / in it.")
     folder = journals_folder() / name
-    if origin is None or name != _UNNAMED:
+    if origin is None or name != UNNAMED:
         return folder / JOURNAL
     words = _ODD.sub("_", "-".join(origin.parts[-2:]))[-_WORDS:]
     return folder / f"{words}-{sha256(os.fsencode(origin)).hexdigest()[:8]}" / JOURNAL
@@ -57,11 +65,14 @@ def is_by_origin(journal: str | None) -> bool:
     if journal is None:
         return False
     path = Path(journal)
-    return path.name == JOURNAL and path.parent.parent == journals_folder() / _UNNAMED
+    return path.name == JOURNAL and path.parent.parent == journals_folder() / UNNAMED
 
 
-def link_last_started(journal: str) -> bool:
+def link_last_started(journal: str | None) -> bool:
     """Make the journal of `default` a link to that of the cluster without a name that was started last.
+
+    Args:
+        journal: of that cluster; None: it keeps none, and the link goes.
 
     Returns:
         Whether it could be: a file of that name that is no link stays.
@@ -69,10 +80,14 @@ def link_last_started(journal: str) -> bool:
     link = default_journal()
     if link.exists() and not link.is_symlink():
         return False
-    made = link.with_name(f"{JOURNAL}.{os.getpid()}")
     with contextlib.suppress(OSError):  # such as a full disk: the journal tells
+        if journal is None:
+            link.unlink(missing_ok=True)
+            return True
+        made, path = link.with_name(f"{JOURNAL}.{os.getpid()}"), Path(journal).absolute()
         made.unlink(missing_ok=True)  # of a process of that id that was killed here
-        made.symlink_to(Path(journal).relative_to(link.parent))
+        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made.symlink_to(path.relative_to(link.parent) if path.is_relative_to(link.parent) else path)
         made.replace(link)
     return True
 

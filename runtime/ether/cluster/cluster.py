@@ -38,7 +38,7 @@ from ether.process.signals import Stopping
 from ether_actors.restarts.tree import Lifecycle
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
-from ether_broker.journal.location import default_journal, is_by_origin, link_last_started
+from ether_broker.journal.location import UNNAMED, default_journal, is_by_origin, link_last_started
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
 from ether_broker.transport.endpoint import default_endpoint
@@ -188,21 +188,18 @@ class Cluster:
         broker = process_supervisor.wait_up(_BROKER)
         self._bind, self._url = _settled(self._bind, broker["endpoint"])
         if spec.journal is not None:
-            self._tell_journal(spec.journal, broker["unended"])
+            unended = broker["unended"]
+            left = f" goes on; its delegations without an outcome: {unended:,}" if unended else " is the journal"
+            self._watchers["on_event"](f"{spec.journal}{left}")
         for node in spec.nodes:
             process_supervisor.add(self._node_process(node.name))
         for node in spec.nodes:
             process_supervisor.wait_up(node.name)
         self._is_up = True
+        if is_by_origin(spec.journal):
+            _link_journal(spec, self._watchers["on_event"])
         if spec.advertise:
             self._advertise(process_supervisor)
-
-    def _tell_journal(self, journal: str, unended: int) -> None:
-        left = f" goes on; its delegations without an outcome: {unended:,}" if unended else " is the journal"
-        self._watchers["on_event"](f"{journal}{left}")
-        if is_by_origin(journal) and not link_last_started(journal):
-            told = "is no link to it, so commands read it that name neither a journal nor a cluster: move it away"
-            self._watchers["on_event"](f"{default_journal()} {told}")
 
     def _advertise(self, process_supervisor: ProcessSupervisor) -> None:
         """Announce the broker, now that its agents are up; whenever it is down, it is not announced."""
@@ -526,6 +523,13 @@ def _settled(bind: str, endpoint: str) -> tuple[str, str]:
     return f"{host}:{port}", _MAPPED.sub(r"\1", endpoint)
 
 
+def _link_journal(spec: ClusterSpec, on_event: Callable[[str], None]) -> None:
+    """Have commands that name neither a journal nor a cluster read that of a cluster without a name, or none if it has none."""
+    if spec.name == UNNAMED and not link_last_started(spec.journal):
+        told = "is no link, so commands read it that name neither a journal nor a cluster: move it away"
+        on_event(f"{default_journal()} {told}")
+
+
 def _load(file: str) -> ClusterSpec:
     from ether.cluster.file.file_loader import load
 
@@ -600,6 +604,7 @@ def up(
             on_failed=lambda error: stopping.post(str(error)),
         )
         with cluster:
+            _link_journal(spec, on_event)
             default = default_endpoint(spec.name)
             with contextlib.nullcontext() if cluster.url == default else ClusterAddress(default, cluster.url):
                 on_event(f"the cluster {spec.name} is up at {cluster.url}")

@@ -59,7 +59,7 @@ def _summary(summary: dict[str, Any]) -> list[str]:
         ("Errors", f"{findings['error']:,}"),
         ("Warnings", f"{findings['warning']:,}"),
         ("Infos", f"{findings['info']:,}"),
-        ("Total cost", f"${summary['cost_usd']:.4f}"),
+        *([("Total cost", f"${summary['cost_usd']:.4f}")] if summary["cost_usd"] else []),
         ("Time", f"{summary['wall_seconds']:.1f} s"),
         ("Work of all agents", f"{summary['work_seconds']:.1f} s"),
         ("Processes", "this one" if not summary["processes"] else f"{summary['processes']:,}"),

@@ -42,9 +42,14 @@ class Progress:
         self._write(request_id, f"{bar:<{_WIDTH}} {fraction:.0%} {message}".rstrip())
 
     def finished(self, outcome: Outcome) -> None:
-        """`[550e8400] ✅ scout complete (Cost: $0.0012, Time: 3500ms)`, and the error of what failed."""
+        """`[550e8400] ✅ scout complete (Cost: $0.0012, Time: 3500ms)`, and the error of what failed.
+
+        What has cost nothing, as no model ran, is told without a cost.
+        """
         icon = _ICONS[outcome.status.agent_status]
-        figures = f"Cost: ${outcome.cost:.4f}, Time: {outcome.seconds * 1000:.0f}ms"
+        figures = f"Time: {outcome.seconds * 1000:.0f}ms"
+        if outcome.cost:
+            figures = f"Cost: ${outcome.cost:.4f}, {figures}"
         word = "complete" if outcome.ok else outcome.status.name
         self._write(outcome.request_id, f"{icon} scout {word} ({outcome.task.label}, {figures})")
         if not outcome.ok and outcome.reason:

@@ -86,6 +86,18 @@ def test_without_being_asked_for_a_name_stays_exact():
     assert bus.events("fell_through") == []
 
 
+def test_a_last_word_that_several_capabilities_of_an_agent_have_is_told_as_such():
+    bus = Bus()
+    desk = bus.delegator("desk")
+    start(bus, "clerk", "orders.list", "people.list", "people.find")
+    ask(bus, desk, "list", to="clerk", flags=0)
+
+    refusal = desk.outcome()
+    assert refusal.code == "not_declared"
+    told = "clerk declares several that end so: orders.list, people.list. Name one of them."
+    assert refusal.body["error"]["message"] == told
+
+
 @pytest.mark.parametrize("why", ["does not declare it", "is down", "takes no such delegation"])
 def test_what_the_named_agent_does_not_take_falls_through_too(why: str):
     bus = Bus()

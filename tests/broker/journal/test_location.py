@@ -39,6 +39,12 @@ def test_the_journals_of_clusters_without_a_name_are_told_apart_by_where_they_co
         assert default_journal().resolve() == made
         assert list(known_journals()) == ["default"]
 
+    elsewhere = tmp_path / "elsewhere.db"
+    assert link_last_started(str(elsewhere))
+    assert default_journal().readlink() == elsewhere
+    assert link_last_started(None)
+    assert not default_journal().is_symlink()
+
 
 def test_a_journal_that_is_there_is_not_replaced_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

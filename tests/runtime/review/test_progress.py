@@ -20,9 +20,9 @@ def task(tmp_path):
     return ReviewTask(ReviewTarget(tmp_path, "rich[1]"), PassName.BUGS)
 
 
-def outcome(task, status=Status.COMPLETED, **more):
+def outcome(task, status=Status.COMPLETED, cost=0.0012, **more):
     data = {"passes": {}} if status in {Status.COMPLETED, Status.PARTIAL} else {}
-    return Outcome(task, status, request_id=ID, seconds=3.5, cost=0.0012, data=data, **more)
+    return Outcome(task, status, request_id=ID, seconds=3.5, cost=cost, data=data, **more)
 
 
 def test_the_lines_name_task_progress_cost_and_time(task):
@@ -34,6 +34,7 @@ def test_the_lines_name_task_progress_cost_and_time(task):
     progress.finished(outcome(task))
     progress.finished(outcome(task, Status.TIMEOUT, message="Too late."))
     progress.finished(outcome(task, Status.PARTIAL, unresolved=("Half.",)))
+    progress.finished(outcome(task, cost=0.0))
     tag = f"[{short(ID)}]"
     assert stream.getvalue().splitlines() == [
         f"{tag} ▶ scout.explore_directory starting... (rich[1] · bugs)",
@@ -45,6 +46,7 @@ def test_the_lines_name_task_progress_cost_and_time(task):
         "  └─ Error: Too late.",
         f"{tag} ⚠️ scout PARTIAL (rich[1] · bugs, Cost: $0.0012, Time: 3500ms)",
         "  └─ Left out: Half.",
+        f"{tag} ✅ scout complete (rich[1] · bugs, Time: 3500ms)",
     ]
 
 

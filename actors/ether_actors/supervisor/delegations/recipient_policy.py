@@ -129,6 +129,12 @@ class RecipientPolicy:
             choice = registry.best_of(agent)
         if choice is None:
             asked = name_of(header.capability)
+            several = [name for name in _declared(agent, grant) if name.rpartition(".")[2] == asked]
+            if len(several) > 1:
+                message = (
+                    f"{agent.manifest.agent} declares several that end so: {', '.join(several)}. Name one of them."
+                )
+                raise self._refused(grant, header, parent, "not_declared", message)
             message = f"{agent.manifest.agent} does not declare {asked!r}."
             raise self._refused(
                 grant, header, parent, "not_declared", message, asked=asked, known=_held(agent, grant, asked)
@@ -219,12 +225,18 @@ def _interface(agent: Registration, parent: Entry | None) -> str:
     return f"{agent.manifest.agent} takes delegations of {', '.join(agent.manifest.interface)}, and no {kind}."
 
 
-def _held(agent: Registration, grant: Grant, asked: str) -> Iterator[str]:
-    """What an agent can be asked for that the delegator may know of: its capabilities; for one word, their last words first."""
+def _declared(agent: Registration, grant: Grant) -> list[str]:
+    """The capabilities of an agent that the delegator may know of."""
     declared = islice(agent.manifest.capabilities, LOOKED_AT)
-    names = [item.name for item in declared if grant.knows_capability(item.name)]
+    return [item.name for item in declared if grant.knows_capability(item.name)]
+
+
+def _held(agent: Registration, grant: Grant, asked: str) -> Iterator[str]:
+    """What an agent can be asked for: its capabilities; for one word, first the last words that one of them alone has."""
+    names = _declared(agent, grant)
     if "." not in asked:
-        yield from (name.rpartition(".")[2] for name in names)
+        counts = Counter(name.rpartition(".")[2] for name in names)
+        yield from (word for word, count in counts.items() if count == 1)
     yield from names
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -12,11 +12,9 @@ from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether_broker.errors import BrokerUnavailable
+from ether_broker.journal.location import UNNAMED
 
 __all__ = ["reload"]
-
-_UNNAMED: Final = "default"
-"""The name of a cluster that is given none."""
 
 
 @with_options
@@ -49,8 +47,8 @@ def reload(
 
     if file is not None:
         named = load(file, {"cluster.name": name}).name
-        name = name if named == _UNNAMED else named
-    name = name or connected_name("a reload goes by the name of a cluster: `ether reload --name NAME`") or _UNNAMED
+        name = name if named == UNNAMED else named
+    name = name or connected_name("a reload goes by the name of a cluster: `ether reload --name NAME`") or UNNAMED
     try:
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:

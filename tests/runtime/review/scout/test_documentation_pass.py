@@ -47,6 +47,7 @@ def test_a_documented_parameter_that_does_not_exist_is_found_with_the_likely_nam
         'def f(x):\n    """D.\n\n    Example::\n\n        Args:\n            y: of an example\n    """\n',
         'def f(x):\n    """D.\n\n    Args:\n        x: one\n\n        ```\n        y: of an example\n        ```\n    """\n',
         'def f(x):\n    """D.\n\n    Parameters\n    ----------\n    x : int\n    Returns : None\n    """\n',
+        'def f(size, n=1):\n    """D.\n\n    Args:\n        int (size): how many\n        n: one\n    """\n',
     ],
 )
 def test_parameters_that_may_come_from_elsewhere_are_let_pass(tmp_path, code):
