@@ -450,8 +450,8 @@ class Auditor:
             self.fail("deadline", f"{self.name(request_id)} was begun {late:.3f} s after its deadline")
         if header.attempt > 1 or places > 1:
             return
-        if plan.is_volatile and header.flags & Flag.RESENT:
-            return  # the broker that is gone may have given it to another agent
+        if plan.is_volatile and (header.flags & Flag.RESENT or request_id in self.moves.handed_back):
+            return  # the broker that is gone may have given it to another agent; or it waits for the journal as it is given again
         if self._is_rebooted and request_id in self._past:
             return  # its node held it for late and began others; by the clock of the machine's new start it is not late
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused, self.said_again)):
@@ -561,7 +561,10 @@ class Auditor:
         for request_id, item in found.items():
             if request_id not in mine and request_id in self._deadlines and not self._is_ask(request_id):
                 self.fail("no loss", f"{member.name} was offered {self.name(request_id)}, which it never asked for")
-            if item["ended"] and self._world.scenario.durable and request_id in self.open:
+            is_open = (
+                request_id in self.open and request_id not in self.refused
+            )  # else it was taken after this was said
+            if item["ended"] and self._world.scenario.durable and is_open:
                 self.fail("one outcome", f"{self.name(request_id)} is offered as ended and is open")
 
     def _is_ask(self, request_id: bytes) -> bool:

@@ -195,8 +195,10 @@ class Retries:
 
     @staticmethod
     def _was_awake(retried: _Retried) -> bool:
-        """Whether its process has not stood still since the last attempt ended."""
-        return retried.life.thawed < retried.ended_at
+        """Whether its process has not stood still since the last attempt ended, nor waited for a journal that is far behind."""
+        life = retried.life
+        is_slow = "ahead" in life.member.world.scenario.draws
+        return not is_slow and not life.is_frozen and life.thawed < retried.ended_at
 
     def started(self, plan: Plan) -> None:
         """See a handler begin an attempt, perhaps after the next was made."""
