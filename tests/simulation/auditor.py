@@ -451,7 +451,7 @@ class Auditor:
         if header.attempt > 1 or places > 1:
             return
         if plan.is_volatile and (header.flags & Flag.RESENT or request_id in self.moves.handed_back):
-            return  # the broker that is gone may have given it to another agent; or it waits for the journal as it is given again
+            return  # the broker that is gone may have given it to another; what is given again waits for the journal
         if self._is_rebooted and request_id in self._past:
             return  # its node held it for late and began others; by the clock of the machine's new start it is not late
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused, self.said_again)):
