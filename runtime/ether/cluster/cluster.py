@@ -25,17 +25,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedAgents, NodeSpec, name_agents
-from ether.cluster.reloading.hosted_node import HostedNode, place
+from ether.cluster.reloading.hosted_node import HostedNode
 from ether.cluster.reloading.reload import Reload
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.cluster.reloading.reload_requests import ReloadRequests
-from ether.cluster.reloading.spec_changes import check_reload, process_changes
+from ether.cluster.reloading.spec_changes import check_reload
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
-from ether_actors.restarts.tree import Lifecycle
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
 from ether_broker.journal.location import UNNAMED, default_journal, is_by_origin, link_last_started
@@ -55,7 +54,7 @@ BROKER_PAUSE: Final = 1.0
 """Seconds between two restarts of the broker at most, but for a `backoff` that begins with more."""
 _BROKER: Final = "broker"
 _START_GRACE: Final = 1.0
-"""Seconds from the end of the time that a process has to come up until it is known that it did not."""
+"""Seconds after `start_timeout` in which a process that is not up has been killed, and that is known."""
 _MAPPED: Final = re.compile(r"\[::ffff:([0-9.]+)\]")
 """An IPv4 address as a socket for both names it."""
 _EVERYWHERE: Final = frozenset({"tcp://*", "tcp://0.0.0.0", "tcp://[::]"})
@@ -205,14 +204,13 @@ class Cluster:
         """Announce the broker, now that its agents are up; whenever it is down, it is not announced."""
         from ether.cluster.advertising import advertise
 
-        def is_up() -> bool:
-            return any(
-                one.name == _BROKER and one.state is Lifecycle.RUNNING for one in process_supervisor.statistics()
-            )
-
         self._advertiser = advertise(
-            self.spec.name, self._bind, is_up=is_up, on_event=self._watchers["on_event"], fingerprint=self._fingerprint
-        )  # fmt: skip
+            self.spec.name,
+            self._bind,
+            is_up=partial(process_supervisor.is_up, _BROKER),
+            on_event=self._watchers["on_event"],
+            fingerprint=self._fingerprint,
+        )
 
     def close(self, drain: float | None = None) -> None:
         """Drain and end; the same as leaving the `with` block. A second call does nothing.
@@ -250,6 +248,9 @@ class Cluster:
         instances run; they are replaced if anything else of it has changed. What still runs after `drain`
         seconds is ruled on as when its agent is lost. Everybody else goes on, their processes and what they work at.
 
+        A node that is down is started before, as it was. If it does not come up in `start_timeout` seconds, it is not started
+        as it was any more: it is started as a new one, or is gone if it is to go.
+
         What does not start takes nothing else down, and the report has the error. An agent is started again by its own
         `restart`, `intensity`, `period` and `backoff`; one that takes longer than `start_timeout` goes on starting. A new
         node's process is not started again, until the next reload. A node that ran, and whose process does not start with what
@@ -266,7 +267,8 @@ class Cluster:
         Raises:
             InvalidSpec: something else has changed, which belongs to the broker or to the cluster as a whole; nothing was done.
             Unserialisable: an argument of an agent or observer cannot travel to its node's process; nothing was done.
-            WaitTimeout: there are keys or an access list, and the broker did not take them over in time; nothing was done.
+            WaitTimeout: there are keys or an access list, and the broker did not take them over in time; nothing was done, but
+                that nodes which were down were started.
             Closed: the cluster is not open, or ends.
         """
         if not isinstance(spec, ClusterSpec):
@@ -289,23 +291,13 @@ class Cluster:
         return report
 
     def _change_to(self, process_supervisor: ProcessSupervisor, spec: ClusterSpec) -> ReloadReport:
-        process_supervisor.start_waiting(spec.start_timeout + _START_GRACE)
+        """Have every node come up that can, and then make the steps of a reload."""
+        process_supervisor.end_backoffs(spec.start_timeout + _START_GRACE)
         known = {name: self._current(name) for name in self._hosted}
-        running = {name: node for name, node in known.items() if process_supervisor.is_up(name)}
-        down = {name: node for name, node in known.items() if name not in running}
-        wanted = place(known, spec.nodes)
-        anew = {
-            name: fields
-            for name, node in running.items()
-            if name in wanted and (fields := process_changes(node.spec, wanted[name].spec))
-        }
-        self._admit([*running.values(), *wanted.values()])
-        for name in down:  # it neither starts as it was meanwhile, nor keeps its agents from others
-            process_supervisor.remove(name, at_once=True)
-        self.spec, self._hosted = spec, running
-        return Reload(
-            process_supervisor, running, wanted, anew, down, self._node_process, self._current, self._note
-        ).run()  # fmt: skip
+        reload = Reload(process_supervisor, known, spec.nodes, self._node_process, self._current, self._note)
+        self._admit([*reload.hosted.values(), *reload.wanted.values()])
+        self.spec, self._hosted = spec, reload.hosted
+        return reload.run()
 
     def _admit(self, nodes: list[HostedNode]) -> None:
         """Let these nodes into the bus and none that was before, where there are keys or an access list.

@@ -47,7 +47,7 @@ _RELEASED: Final = 6.0
 """Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
 _TRIES: Final = 20
 _TELLING: Final = 3.0
-"""Seconds of the time to come up that are left to tell which agents have not started in it."""
+"""Seconds before the end of `start_timeout` at which a node tells which of its agents have not started."""
 _AHEAD: Final = 10_000
 """Names that are asked for at a time beyond those that are wanted, while all of them are taken."""
 

@@ -159,8 +159,8 @@ class ProcessSupervisor:
         self._facts: dict[str, dict[str, Any]] = {}
         self._failures: dict[str, EtherError] = {}
         self._last_ends: dict[str, tuple[int | None, str]] = {}
-        self._delays: dict[str, int] = {}
-        """{process that waits for its next start: the token of its timer}."""
+        self._backoff_timers: dict[str, int] = {}
+        """{process in backoff: the token of its timer}."""
         self._given_up: dict[str, ProcessFailed] = {}
         """{process that has spent its budget: what that means}."""
         self._deferring = 0
@@ -216,7 +216,7 @@ class ProcessSupervisor:
             self._changed.wait_for(lambda: self._over or (name not in self._lives and name not in self._specs))
 
     def _remove(self, name: str, *, at_once: bool) -> None:
-        for known in (self._specs, self._facts, self._failures, self._given_up, self._delays):
+        for known in (self._specs, self._facts, self._failures, self._given_up, self._backoff_timers):
             known.pop(name, None)
         self._tell(Remove((_ROOT, name)))
         life = self._lives.get(name)
@@ -247,22 +247,22 @@ class ProcessSupervisor:
         life = self._lives.get(name)
         return life is not None and life.is_up
 
-    def start_waiting(self, timeout: float) -> None:
-        """Start now what waits for its next start, and wait until all that are starting are up, or have failed to be.
+    def end_backoffs(self, timeout: float) -> None:
+        """Start at once all processes in backoff, and wait until none is starting: each is up, or has failed again.
 
         Args:
             timeout: seconds.
         """
         told = threading.Event()
-        self._post(partial(self._start_waiting, told))
+        self._post(partial(self._fire_backoff_timers, told))
         with self._changed:
             self._changed.wait_for(
                 lambda: self._over or (told.is_set() and all(life.is_up for life in list(self._lives.values()))),
                 timeout,
             )
 
-    def _start_waiting(self, told: threading.Event) -> None:
-        for token in list(self._delays.values()):
+    def _fire_backoff_timers(self, told: threading.Event) -> None:
+        for token in list(self._backoff_timers.values()):
             self._tell(TimerFired(token))
         told.set()
         with self._changed:
@@ -434,7 +434,7 @@ class ProcessSupervisor:
                 else:
                     self._ask_to_end(life)
             case SetTimer(token, at, (*_, name)):
-                self._delays[name] = token
+                self._backoff_timers[name] = token
                 self._event_loop.call_at(at, self._tell, TimerFired(token))
             case Down((_, name), Exit.CRASH, _):  # a process's own supervisor has spent its budget
                 self._give_up(name)
@@ -449,7 +449,7 @@ class ProcessSupervisor:
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _start_process(self, path: ChildPath, name: str, incarnation: int) -> None:
-        self._delays.pop(name, None)
+        self._backoff_timers.pop(name, None)
         spec = self._specs[name]
         try:
             process = Process(name, spec.module, spec.request())

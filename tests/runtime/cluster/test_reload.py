@@ -1561,7 +1561,7 @@ def test_an_agent_whose_successor_cannot_be_made_stays_as_it_was(tmp_path: Path,
         it.go()
         assert [handle.result(10).unwrap().data["attempt"] for handle in (works, waits)] == [1, 1]
         it.cluster.signal("n1", signal.SIGKILL)
-        wait_until(lambda: any("n1 went down" in event for event in it.events), what="it is noticed")
+        wait_until(lambda: any("n1 is up again" in event for event in it.events), what="it is back")
         assert it.ask("keeper")["word"] == "first"
         assert it.reload(node("n1", replace(good, args=("second",)))).restarted == {"n1/keeper": "args"}
         assert it.ask("keeper")["word"] == "second"

@@ -92,6 +92,7 @@ class StateService:
         if code:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
+        agent.may_bring_unknown &= entry is not None
         self._save(name, kept, b"" if entry is not None else header.request_id)
         return header, answer
 
@@ -108,19 +109,14 @@ class StateService:
         )  # fmt: skip
 
     def _may_bring(self, session: Session, agent: Registration, request_id: bytes) -> bool:
-        """Whether a delegation that is not open was given to an agent, and has not brought a late state yet.
-
-        It may have been a volatile one of the broker before: unknown to this one, or refused when it was sent again.
-        """
-        if request_id in self._late:
-            return False
-        if self._was_given(session, request_id):
-            return True
-        may_begin, agent.may_begin_unknown = agent.may_begin_unknown, False
-        return may_begin
+        """Whether a state may come with an answer to a delegation that is not open: each brings one late state at most."""
+        return request_id not in self._late and (self._was_given(session, request_id) or agent.may_bring_unknown)
 
     def _was_given(self, session: Session, request_id: bytes) -> bool:
-        """Whether a delegation has ended that was not refused, as far as is known."""
+        """Whether a delegation has ended that was not refused, as far as is known.
+
+        A volatile one of the broker before is unknown to this one, or was refused when it was sent again.
+        """
         state, ended = self._state, self._state.ended
         if (ending := ended.get(request_id)) is not None:
             return bool(ending.by)

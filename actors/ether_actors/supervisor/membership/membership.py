@@ -10,7 +10,7 @@ from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.monitors import Monitors
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
-from ether_actors.supervisor.membership.reconnection import NOT_RETURNED, Reconnection
+from ether_actors.supervisor.membership.reconnection import NOT_BACK, Reconnection
 from ether_actors.supervisor.membership.registering import Registering
 from ether_actors.supervisor.membership.unanswered import Unanswered
 from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
@@ -241,7 +241,7 @@ class Membership:
         state = self._state
         self._replay.keep_unread(session)
         state.session_table.let_go(session)
-        is_back = session.lost in NOT_RETURNED and state.session_table.find(session.node) is not None
+        is_back = session.lost == NOT_BACK and state.session_table.find(session.node) is not None  # as another process
         if not session.was_told_bye and not is_back:
             state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)

@@ -21,14 +21,12 @@ from ether_broker.transport.sessions.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
-__all__ = ["NOT_RETURNED", "Reconnection"]
+__all__ = ["NOT_BACK", "Reconnection"]
 
 _RETURNS: Final = 3
 """Times that a node has as long as the others to come back, from its first return on."""
-_NOT_BACK: Final = "it did not come back after the broker was restarted"
+NOT_BACK: Final = "it did not come back after the broker was restarted"
 _WITHOUT_IT: Final = "it came back without it after the broker was restarted"
-NOT_RETURNED: Final = frozenset({_NOT_BACK, _WITHOUT_IT})
-"""Why a session of the broker before is lost: its process is gone, and one of its name may be in for long."""
 
 
 class Reconnection:
@@ -125,7 +123,7 @@ class Reconnection:
             self._received.pop(session.digest, None)
             self._ends.pop(session.digest, None)
             was_back = self._later.pop(session.digest, None) is not None
-            session.lost = _WITHOUT_IT if was_back else _NOT_BACK
+            session.lost = _WITHOUT_IT if was_back else NOT_BACK
             self._give_up(session)
             unreturned.append((session, was_back))
         return unreturned

@@ -103,7 +103,7 @@ class Registering:
         agent = state.registry.register(manifest, session, len(packed), listener)
         if known is None:
             agent.since = state.now
-            agent.may_begin_unknown = session.has_resumed
+            agent.may_bring_unknown = session.has_resumed
         hold(agent, packed)
         state.event(
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,

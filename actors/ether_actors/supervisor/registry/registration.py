@@ -89,9 +89,9 @@ class Registration:
     """Among which it is chosen."""
     refused_incarnation: bytes = b""
     """The incarnation of it whose state was refused last: nothing else of that is saved."""
-    may_begin_unknown: bool = False
-    """Whether it may bring a state of one delegation of which this broker knows nothing, as it was a volatile one of the broker
-    before it: the later ones of its incarnation follow that, also if some of them are lost."""
+    may_bring_unknown: bool = False
+    """Whether the first late state may be one of a delegation of which this broker knows nothing, as it was a volatile one of
+    the broker before it. What its incarnation saves later follows that, also if some between are lost."""
     listener: Callable[[Registration], None] | None = None
     """Told when it has more or less to do, or another condition, and when it leaves its replicas: of an instance of an agent
     that scales."""

@@ -16,7 +16,7 @@ from ether_broker.discovery.own_clusters import told_elsewhere
 from ether_broker.errors import BrokerUnavailable, EtherError, InvalidEndpoint, InvalidSpec, UsageError
 from ether_broker.transport.endpoint import LAN, check_endpoint, default_endpoint, lan_name, own_endpoint
 
-__all__ = ["any_bus", "connected_name", "embedded", "joined", "pause", "wait_for"]
+__all__ = ["any_bus", "cluster_at", "connected_name", "embedded", "joined", "pause", "wait_for"]
 
 _PATIENCE: Final = 5.0
 """Seconds that a broker which listens may take to answer."""
@@ -139,11 +139,17 @@ def connected_name(why: str) -> str | None:
     url = os.environ.get("ETHER_CONNECT")
     if not url:
         return None
-    own = own_endpoint(url)
-    name = Path(own).stem
-    if own != default_endpoint(name):
+    name = cluster_at(url)
+    if name is None:
         raise UsageError(f"ETHER_CONNECT is {url}, and {why}.")
     return name
+
+
+def cluster_at(url: str) -> str | None:
+    """The name of the cluster of this user that has this default address; None if it is no such address."""
+    own = own_endpoint(url)
+    name = Path(own).stem
+    return name if own == default_endpoint(name) else None
 
 
 def connectable(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from dataclasses import asdict, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ether.cli.common.bus_options import BusAddress
-from ether.cli.common.connection import joined
+from ether.cli.common.connection import cluster_at, joined
 from ether.cli.common.exit_code import ExitCode
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
@@ -111,6 +112,8 @@ def _bus_of(name: str | None, connect: str | None, *, dry_run: bool) -> str | No
     Raises:
         UsageError: a bus is named, and would have to say what it would give up.
     """
+    if name is None and connect is not None and connect == os.environ.get("ETHER_CONNECT"):
+        name = cluster_at(connect)
     if connect is not None and name is None:
         if dry_run:
             raise UsageError(f"--dry-run reads a file, and {connect} is a bus: name its journal by --journal PATH.")

@@ -1,7 +1,7 @@
 """The nodes of a running cluster, and the names that the agents of a changed specification get there.
 
-running ──┐
-          ├── place ──► wanted: each node with its agents, under the names that the running ones have already
+known ────┐
+          ├── place ──► wanted: each node with its agents, under the names that the known ones have already
 nodes ────┘
 """
 
@@ -40,8 +40,8 @@ class HostedNode(NamedTuple):
         return [agent.names for agent in self.agents]
 
 
-def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[str, HostedNode]:
-    """Give the agents of a new specification the names of those that run, and the others free ones: {node: its new state}.
+def place(known: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[str, HostedNode]:
+    """Give the agents of a new specification the names of the known ones, and the others free ones: {node: its new state}.
 
     On one node, the agents of an entry keep their names if there was an equal entry, or else one of the same name or class;
     one that scales keeps all, whatever its bounds are, so that each instance that is up may stay. One that is new on its node
@@ -55,10 +55,10 @@ def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[
     agents = [agent for node in nodes for agent in node.agents]
     first = 0
     for node in nodes:
-        left = list(running[node.name].agents) if node.name in running else []
+        left = list(known[node.name].agents) if node.name in known else []
         for but in (("count",), ("count", "scale"), None):
             for at, agent in enumerate(node.agents, first):
-                found = next((known for known in left if _fits(known.agent, agent, but)), None)
+                found = next((one for one in left if _fits(one.agent, agent, but)), None)
                 if at not in kept and found is not None:
                     left.remove(found)
                     names = [name for name in found.names if name not in given or name == agent.name]
@@ -74,7 +74,7 @@ def place(running: Mapping[str, HostedNode], nodes: Iterable[NodeSpec]) -> dict[
                 free = free_names(agent.base_name, used)
                 held = set[str]()
                 if agent.scale is not None:
-                    held = {name for node, one in running.items() if node != home for own in one.names for name in own}
+                    held = {name for node, one in known.items() if node != home for own in one.names for name in own}
                     if not names:
                         names.append(next(free))  # by which a report tells of it, also while another has that
                 missing = agent.most - sum(name not in held for name in names)

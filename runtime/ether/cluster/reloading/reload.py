@@ -1,5 +1,7 @@
 """A reload: the steps that turn a running cluster into what its changed specification says.
 
+    0. nodes that are down have had a start as they were, by the cluster; those that did not come up are removed, and count as
+       nodes that were not there
     1. nodes that cannot come before others have stopped: whether their agents can be made, says another new process
     2. new nodes, and new and changed agents of nodes that go on, all side by side; whether agents can be made that are to
        move there later, says each node's process
@@ -21,11 +23,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ether.cluster.agent_starts import and_so
-from ether.cluster.cluster_spec import AgentSpec, NamedAgents
+from ether.cluster.cluster_spec import AgentSpec, NamedAgents, NodeSpec
 from ether.cluster.metrics_endpoint import MetricsSpec
-from ether.cluster.reloading.hosted_node import HostedNode, agents_by_name, without
+from ether.cluster.reloading.hosted_node import HostedNode, agents_by_name, place, without
 from ether.cluster.reloading.reload_report import ReloadReport
-from ether.cluster.reloading.spec_changes import changed_fields, must_be_another
+from ether.cluster.reloading.spec_changes import changed_fields, must_be_another, process_changes
 from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
 from ether_broker.errors import Closed, EtherError, WaitTimeout
@@ -41,46 +43,50 @@ class Reload:
 
     Args:
         processes: of the cluster.
-        hosted: what each node's process answered last that it has, and is asked for when it starts; kept up to date here.
-        wanted: the nodes as they are to be.
-        anew: {node that runs, and whose process is to be another: the fields of it that have changed}.
-        down: nodes that could not be started any more, and have been removed.
+        known: what each node's process answered last that it has, those of nodes that are down too.
+        nodes: the specifications of the nodes as they are to be.
         process: describes the process of a node.
         names_of: the agents of a node under the names that they have.
         on_event: told in words which node restarts, and why.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
-        self, processes: ProcessSupervisor, hosted: dict[str, HostedNode], wanted: Mapping[str, HostedNode],
-        anew: Mapping[str, Sequence[str]], down: Mapping[str, HostedNode], process: Callable[[str], ProcessSpec],
-        names_of: Callable[[str], HostedNode], on_event: Callable[[str], None],
+        self, processes: ProcessSupervisor, known: Mapping[str, HostedNode], nodes: Iterable[NodeSpec],
+        process: Callable[[str], ProcessSpec], names_of: Callable[[str], HostedNode], on_event: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._processes = processes
-        self._hosted = hosted
-        self._before = dict(hosted)
-        self._wanted = wanted
-        self._anew = anew
-        self._down = down
+        self._before = {node: one for node, one in known.items() if processes.is_up(node)}
+        self._down = {node: one for node, one in known.items() if node not in self._before}
+        """Nodes that do not come up any more."""
+        self.hosted: dict[str, HostedNode] = dict(self._before)
+        """What each node's process is asked for when it starts; kept up to date by the steps."""
+        self.wanted: Mapping[str, HostedNode] = place(known, nodes)
+        """The nodes as they are to be."""
+        self._anew = {
+            node: fields for node, one in self._before.items()
+            if node in self.wanted and (fields := process_changes(one.spec, self.wanted[node].spec))
+        }  # fmt: skip
+        """{node that runs, and whose process is to be another: the fields of it that have changed}."""
         self._process = process
         self._current = names_of
         self._on_event = on_event
-        known = {name for one in hosted.values() for name in agents_by_name(one)}
+        before = {name for one in self._before.values() for name in agents_by_name(one)}
         self._moved = {
             node: [
                 name for kind in one.agents if kind.agent.scale is None for name in kind.names
-                if name in known and name not in agents_by_name(hosted.get(node))
+                if name in before and name not in agents_by_name(self._before.get(node))
             ]
-            for node, one in wanted.items()
+            for node, one in self.wanted.items()
         }  # fmt: skip
         """{node: names of agents, none of which scales, that agents of other nodes have before}."""
         self._moving = {name for names in self._moved.values() for name in names}
         gone = {
-            kind.agent.base_name for node, one in hosted.items() for kind in one.agents
-            if kind.names[0] not in agents_by_name(wanted.get(node))
+            kind.agent.base_name for node, one in self._before.items() for kind in one.agents
+            if kind.names[0] not in agents_by_name(self.wanted.get(node))
         }  # fmt: skip
         self._successors = {
             node: [kind for kind in one.agents if kind.agent.scale is not None and kind.agent.base_name in gone]
-            for node, one in wanted.items()
+            for node, one in self.wanted.items()
         }
         """{node: agents that scale, and take the place of some that are gone from another node}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
@@ -103,7 +109,9 @@ class Reload:
         Raises:
             Closed: the cluster ends.
         """
-        before, wanted = self._before, self._wanted
+        before, wanted = self._before, self.wanted
+        for node in self._down:  # it neither starts as it was meanwhile, nor keeps its agents from others
+            self._processes.remove(node, at_once=True)
         come = [node for node in wanted if node not in before]
         stay = [node for node in wanted if node in before and node not in self._anew]
         go = [node for node in before if node not in wanted]
@@ -156,7 +164,7 @@ class Reload:
         left, ordered = list(self._anew), list[str]()
 
         def waits_for(node: str, other: str) -> bool:
-            address = self._address(self._wanted[node])
+            address = self._address(self.wanted[node])
             successors = {kind.agent.base_name for kind in self._successors[other]}
             return (address is not None and self._address(self._before[other]) == address) or any(
                 kind.agent.base_name in successors for kind in self._waiting.get(node, ())
@@ -174,7 +182,7 @@ class Reload:
             *self._before,
             *(f"{node}/{name}" for node, one in self._before.items() for name in agents_by_name(one)),
         }
-        successors = self._failed_successors(self._wanted)
+        successors = self._failed_successors(self.wanted)
         missing = [
             name for name in self._failed
             if name not in known or name in self._never_up or name in self._unfit or self._moved.get(name) or name in successors
@@ -194,11 +202,11 @@ class Reload:
         Not so those whose name a single agent takes, or whose node gives up a metrics address for that.
         """
         bases = {kind.agent.base_name for node in late for kind in self._successors[node]}
-        addresses = {self._address(self._wanted[node]) for node in late} - {None}
+        addresses = {self._address(self.wanted[node]) for node in late} - {None}
         for node, one in self._before.items():
             going = set(self._going(node)) - self._moving
             waiting = [kind for kind in one.agents if kind.agent.base_name in bases and going.issuperset(kind.names)]
-            if waiting and (node in self._wanted or self._address(one) not in addresses):
+            if waiting and (node in self.wanted or self._address(one) not in addresses):
                 self._waiting[node] = waiting
 
     def _release(self, late: Sequence[str]) -> set[str]:
@@ -214,12 +222,12 @@ class Reload:
 
     def _going(self, node: str) -> list[str]:
         """The agents of a node that are to go, or to another node."""
-        wanted = agents_by_name(self._wanted.get(node))
+        wanted = agents_by_name(self.wanted.get(node))
         return [name for name in agents_by_name(self._before[node]) if name not in wanted]
 
     def _final(self, node: str) -> HostedNode:
         """What a node is to have in the end."""
-        wanted = self._wanted[node]
+        wanted = self.wanted[node]
         if not self._is_held:
             return HostedNode.of(wanted.spec, [*wanted.agents, *self._waiting.get(node, ())])
         before = self._before.get(node)
@@ -253,13 +261,13 @@ class Reload:
 
     def _first(self, node: str) -> list[NamedAgents]:
         """What is wanted of a node as long as agents have not moved."""
-        return without(self._wanted[node].agents, self._moved[node])
+        return without(self.wanted[node].agents, self._moved[node])
 
     def _look(self, node: str) -> None:
         """Ask a new process whether what a node is to have can be made; its own comes only when others have stopped for it."""
         before = agents_by_name(self._before.get(node))
         other = [
-            kind for kind in self._wanted[node].agents
+            kind for kind in self.wanted[node].agents
             if any(name not in before or must_be_another(before[name], kind.agent) for name in kind.names)
         ]  # fmt: skip
         if not other:
@@ -282,13 +290,13 @@ class Reload:
 
     def _check(self, node: str) -> None:
         """Ask whether the agents that are to move to a node can be made there, before they are stopped where they are."""
-        wanted = self._wanted[node]
+        wanted = self.wanted[node]
         if self._moved[node]:
             moved = without(wanted.agents, agents_by_name(wanted).keys() - self._moved[node])
             self._note(node, self._ask(node, {"check": _carried(moved)}))
 
     def _add(self, node: str, state: HostedNode) -> None:
-        self._hosted[node] = state
+        self.hosted[node] = state
         self._processes.add(self._process(node))
 
     def _wait_up(self, node: str) -> None:
@@ -305,24 +313,24 @@ class Reload:
 
     def _bring(self, node: str) -> None:
         """Start what is new, and what has changed anew; who is to go stays."""
-        self._tell(node, [*self._first(node), *self._left(self._before[node], self._wanted[node])])
+        self._tell(node, [*self._first(node), *self._left(self._before[node], self.wanted[node])])
         self._check(node)
 
     def _clear(self, node: str) -> None:
         """Stop what is to go."""
         if node not in self._failed and not self._is_held:
             waiting = {name for kind in self._waiting.get(node, ()) for name in kind.names}
-            self._tell(node, without(self._hosted[node].agents, set(self._going(node)) - waiting))
+            self._tell(node, without(self.hosted[node].agents, set(self._going(node)) - waiting))
 
     def _end(self, node: str, *, at_once: bool = False) -> None:
         self._processes.remove(node, at_once=at_once)
-        del self._hosted[node]
+        del self.hosted[node]
         for name in [name for name in self._failed if name.split("/")[0] == node]:  # whatever it did not do, it is gone
             del self._failed[name]
 
     def _restart(self, node: str) -> None:
         def restart(node: str) -> None:
-            before, hangs = self._hosted[node], False
+            before, hangs = self.hosted[node], False
             self._on_event(f"{node} restarts ({', '.join(self._anew[node])})")
             try:
                 self._note(node, self._ask(node, {"rest": True}))
@@ -350,8 +358,8 @@ class Reload:
 
         Until then it is started with those that it had, if it ends.
         """
-        is_old = node in self._anew or node not in self._wanted
-        spec = self._hosted[node].spec if is_old else self._wanted[node].spec
+        is_old = node in self._anew or node not in self.wanted
+        spec = self.hosted[node].spec if is_old else self.wanted[node].spec
         going = self._going(node) if node in self._before else []
         gone = [name for name in going if name not in self._moving]  # who moves has no place yet but this
         moving = [name for name in going if name in self._moving]
@@ -361,7 +369,7 @@ class Reload:
         except ProcessFailed:  # it died of itself, or of what it started: once more
             answer = self._ask(node, request)
         named = zip(map(AgentSpec.of_dict, answer["specs"]), answer["agents"], strict=True)
-        self._hosted[node] = HostedNode.of(spec, [NamedAgents(agent, tuple(names)) for agent, names in named])
+        self.hosted[node] = HostedNode.of(spec, [NamedAgents(agent, tuple(names)) for agent, names in named])
         self._outdated[node] = answer["outdated"]
         self._note(node, answer)
 
@@ -377,7 +385,7 @@ class Reload:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
         self._again.update(f"{node}/{name}" for name in said.get("again", ()))
         self._never_up.update({f"{node}/{name}": said["failed"].get(name, "") for name in said.get("never_up", ())})
-        wanted = agents_by_name(self._wanted.get(node))
+        wanted = agents_by_name(self.wanted.get(node))
         for name, why in said.get("failed", {}).items():
             if name in wanted:
                 self._failed.setdefault(f"{node}/{name}", why)  # what was told first tells more
@@ -386,15 +394,15 @@ class Reload:
 
     def _tell_unmoved(self) -> None:
         """Tell of those that have not been up, and are where they were although they are to be elsewhere."""
-        for node in self._hosted.keys() & self._before.keys():
+        for node in self.hosted.keys() & self._before.keys():
             for name in self._going(node):
                 full = f"{node}/{name}"
-                if full in self._never_up and name in agents_by_name(self._hosted[node]):
+                if full in self._never_up and name in agents_by_name(self.hosted[node]):
                     self._failed.setdefault(full, and_so(self._never_up[full], "It was not moved."))
 
     def _tell_given_up(self) -> None:
         """Tell of nodes that were up, and have been given up meanwhile."""
-        for node in self._hosted:
+        for node in self.hosted:
             if (failure := self._processes.why_given_up(node)) is not None:
                 self._failed.setdefault(node, str(failure))
 
@@ -404,12 +412,12 @@ class Reload:
         self._tell_given_up()
         started = [node for node in come if node not in failed]
         restarted = {node: ", ".join(fields) for node, fields in self._anew.items() if node not in failed}
-        stopped = [node for node in go if node not in self._hosted]
-        rescaled, unchanged = [], [node for node in (*stay, *go) if node in self._hosted and node not in failed]
-        for node in dict.fromkeys((*self._wanted, *self._before)):
+        stopped = [node for node in go if node not in self.hosted]
+        rescaled, unchanged = [], [node for node in (*stay, *go) if node in self.hosted and node not in failed]
+        for node in dict.fromkeys((*self.wanted, *self._before)):
             if node in failed:  # what it had may have come and gone meanwhile
                 continue
-            was, now = self._before.get(node), self._current(node) if node in self._hosted else None
+            was, now = self._before.get(node), self._current(node) if node in self.hosted else None
             before, after = agents_by_name(was), agents_by_name(now)
             for name, agent in _told(now).items():
                 if (full := f"{node}/{name}") in failed:
@@ -425,7 +433,7 @@ class Reload:
                     unchanged.append(full)
             gone = [f"{node}/{name}" for name in _told(was) if name not in after]
             stopped += [full for full in gone if full not in failed and full not in self._never_up]
-        for node in self._down.keys() - self._wanted.keys():
+        for node in self._down.keys() - self.wanted.keys():
             stopped += [node, *(f"{node}/{name}" for name in _told(self._down[node]))]
         return ReloadReport(
             tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),

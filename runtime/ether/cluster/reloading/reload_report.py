@@ -23,11 +23,11 @@ class ReloadReport:
     """
 
     started: tuple[str, ...] = ()
-    """Came with the new specification, was not up before, or could not be started any more before and was now."""
+    """Came with the new specification, was not up before, or had given up or did not start any more, and was started again."""
     restarted: Mapping[str, str] = field(default_factory=dict)
     """Drained and started anew, and which of its fields had changed; of a node, with all its agents."""
     stopped: tuple[str, ...] = ()
-    """Drained, and left the bus; or could not be started any more, and is gone."""
+    """Drained, and left the bus; or did not start any more, and is gone."""
     rescaled: tuple[str, ...] = ()
     """Agents that scale, and have other bounds; the instances that are within them noticed nothing."""
     unchanged: tuple[str, ...] = ()

@@ -183,7 +183,7 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
 
 
 def reloadable() -> list[str]:
-    """The names of this user's clusters that take requests for a reload, in order."""
+    """The names of this user's clusters that take requests for a reload, in order, but for those too long for that."""
     prefix = _prefix(default_endpoint())
     names = (name.removeprefix(prefix) for name in abstract_names(prefix))
     return sorted(name for name in names if _is_ours(name))
