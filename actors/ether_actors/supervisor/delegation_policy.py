@@ -271,9 +271,11 @@ class DelegationPolicy:
         return parent
 
     def _may_have_run(self, session: Session, header: Header) -> bool:
-        """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there."""
-        state = self._state
-        return state.has_recovered and not state.ended.is_new(header.request_id, session.incarnation)
+        """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there.
+
+        There may have been one though the journal is empty: it was killed before its first commit.
+        """
+        return not self._state.ended.is_new(header.request_id, session.incarnation)
 
 
 def _is_same(header: Header, source: bytes, capability: bytes) -> bool:
