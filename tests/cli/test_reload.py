@@ -437,6 +437,27 @@ def test_a_name_whose_holder_takes_no_connections_is_not_waited_for(name: str) -
     assert events == ["`ether reload` does not reach this cluster: Address already in use"]
 
 
+def test_who_takes_no_request_is_not_waited_for_without_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ether.cluster.reloading.reload_requests._READ", 0.3)
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as waiting:
+        other.bind(_address(name))
+        other.listen(0)
+        waiting.connect(_address(name))
+        with pytest.raises(BrokerUnavailable, match="takes no request"):
+            request_reload(name)
+
+
+@pytest.mark.parametrize("odd", [b"\0q\n\nq", b"\0\xc2\x85\x1c x", b"\0 "], ids=range(3))
+def test_any_name_of_a_socket_may_stand_beside_those_of_clusters(name: str, odd: bytes) -> None:
+    with (
+        socket.socket(socket.AF_UNIX) as other,
+        ReloadRequests(name, lambda _file: ReloadReport(), lambda _event: None) as requests,
+    ):
+        other.bind(odd)
+        requests.serve()
+        assert reloadable() == [name]
+
+
 def test_another_user_who_has_taken_the_name_keeps_no_cluster_from_starting(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

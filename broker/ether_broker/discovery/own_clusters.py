@@ -87,10 +87,11 @@ def addresses_beside(default: str) -> list[str]:
 def abstract_names(prefix: str) -> list[str]:
     """The names of sockets in Linux's abstract namespace that begin with `prefix`, without the zero before it; anybody's."""
     try:
-        lines = _ALL.read_text(errors="replace").splitlines()
+        lines = _ALL.read_bytes().decode(errors="replace").split("\n")  # anybody's name may have any bytes in it
     except OSError:
         return []
-    names = {line.split(maxsplit=_NAME_COLUMN)[-1] for line in lines}
+    rows = (line.split(maxsplit=_NAME_COLUMN) for line in lines)
+    names = {row[_NAME_COLUMN] for row in rows if len(row) > _NAME_COLUMN}
     return sorted(name[1:] for name in names if name.startswith(f"@{prefix}"))
 
 

@@ -457,6 +457,37 @@ def test_what_it_asked_before_it_went_of_one_that_moves_is_refused():
     test_what_an_agent_that_goes_too_asked_before_of_one_that_moves_is_refused_as_both_go("a")
 
 
+@pytest.mark.parametrize("how", ["progress", "child", "plain"])
+def test_a_late_answer_of_before_gives_no_credit_back_to_an_agent_that_was_let_go_and_is_there_again(how: str):
+    bus = Bus()
+    node, d = bus.node("old"), bus.delegator("d")
+    node.register("a", max_concurrency=8)
+    bus.step()
+    parent = node.delegate("a")
+    child = node.delegate("a", to="a", parent=parent)
+    bus.step()
+    node.work()
+    say_moves(node)
+    node.register("a", max_concurrency=8)
+    bus.step()
+    works = d.delegate("d", to="a", timeout=60.0)
+    bus.step()
+    assert node.work() == [works]
+    node.respond("a", child, Status.CANCELLED)
+    bus.step()
+    assert bus.agent("a").mailbox.in_flight == 1
+
+    if how == "progress":
+        node.respond("a", works, Status.PROGRESS)
+    elif how == "child":
+        node.delegate("a", to="a", parent=works)
+    bus.step()
+    node.respond("a", works)
+    bus.step()
+    assert Status.COMPLETED in {one.status for one in d.took(Kind.RESPONSE) if one.number == works}
+    assert bus.agent("a").mailbox.in_flight == (how == "child"), "what was made for it is still to be confirmed"
+
+
 def test_what_it_asked_may_end_with_its_own_work_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(departures, "POINTS_PER_STEP", 4)
     it = Asker()

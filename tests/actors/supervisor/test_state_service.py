@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.state import agent_states
 from ether_actors.supervisor.state.agent_states import AgentStates
@@ -242,6 +243,42 @@ def test_a_delegation_with_two_runs_that_are_late_has_both_saved() -> None:
     bus.step()
 
     assert saved(bus) == (2, b"second")
+
+
+def test_who_answers_anothers_delegation_late_keeps_no_state_of_that_away(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    other = bus.node("other", "o")
+    number = begin(bus, desk, worker, timeout=1.0)
+    bus.pass_time(2.0)
+    answer(other, "o", number, state(0, b"own", incarnation=B))
+    bus.step()
+    answer(worker, "w", number, state(0, b"late"))
+    bus.step()
+
+    assert saved(bus) == (1, b"late")
+
+
+def test_an_open_delegation_of_another_agent_brings_one_state(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    other = bus.node("other", "o")
+    number = begin(bus, desk, worker)
+    for attempt in range(1, 40):
+        answer(other, "o", number, state(attempt - 1, b"own"), attempt=attempt)
+        bus.step()
+
+    found = saved(bus, "o")
+    assert found is not None
+    assert found[0] <= MAX_ATTEMPTS
+
+
+def test_nobody_spends_all_numbers(world: tuple[Bus, Peer, Peer]) -> None:
+    bus, desk, worker = world
+    for base, expected in ((0, 1), (9, 10), (1 << 52, 10)):
+        answer(worker, "w", begin(bus, desk, worker), state(base, b"data"))
+        bus.step()
+        found = saved(bus)
+        assert found is not None
+        assert found[0] == expected
 
 
 def test_that_of_a_late_answer_is_saved_and_that_of_another_node_is_not(world: tuple[Bus, Peer, Peer]) -> None:

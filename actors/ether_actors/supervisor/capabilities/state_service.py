@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ether_actors.supervisor.capabilities.pages import Place, page, text
+from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry
@@ -30,6 +31,8 @@ _OUTCOMES: Final = frozenset(
 )
 """What a specialist may say at the end."""
 _MOST_LATE: Final = 16_384
+_MOST_BETWEEN: Final = 1 << 20
+"""States of an incarnation that may be lost one after the other: nobody uses up the numbers."""
 _LOOKED_UP: Final = 16
 """Points for a look into the journal."""
 _REFUSED: Final = {
@@ -44,8 +47,8 @@ class StateService:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._late: OrderedDict[bytes, None] = OrderedDict()
-        """Newest delegations whose state was saved after their end: each has one."""
+        self._late: OrderedDict[tuple[bytes, bytes, int], None] = OrderedDict()
+        """The newest runs whose states came late, and were saved."""
         self.may_speak_for: Callable[[Session, Registration], bool] = lambda _session, _agent: False
         """Whether a session may say what became of an agent's work though the agent is not registered in it (yet)."""
 
@@ -60,23 +63,18 @@ class StateService:
         Raises:
             MalformedFrame: it brings none, or is no outcome.
         """
-        try:
-            said, answer = split_state(envelope)
-        except InvalidEnvelope as error:
-            raise MalformedFrame(str(error), envelope) from None
-        header, state = read_header(answer), self._state
-        if header.status in INTERIM:
-            raise MalformedFrame("A state comes with an outcome, and this is none.", envelope)
+        said, header, answer = _split(envelope)
+        state = self._state
         if header.status not in _OUTCOMES or header.flags & Flag.HANDED_BACK:
             return header, answer  # which is judged as it is
         name, agent = name_of(header.source), state.registry.get(header.source)
         entry = state.ledger.get(header.request_id)
+        is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if (
             agent is None or not (agent.session is session or self.may_speak_for(session, agent))
-            or (entry is None and not self._may_bring(session, agent, header.request_id))
+            or not (is_open or self._may_bring(session, agent, header))
         ):  # fmt: skip
             return header, answer  # another incarnation's, or nobody has delegated it
-        is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
             return header, answer  # another node may have read its state
         known, code = state.agent_states.get(name), ""
@@ -92,25 +90,30 @@ class StateService:
         if code:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
-        agent.may_bring_unknown &= entry is not None
-        self._save(name, kept, b"" if entry is not None else header.request_id)
+        if not is_open:
+            agent.may_bring_unknown = False
+            self._note_late(header)
+        self._save(name, kept)
         return header, answer
 
-    def _save(self, name: str, kept: SavedState, late: bytes) -> None:
-        """Save a state; `late` is the delegation whose answer brought it, if that has ended."""
-        if late:
-            self._late[late] = None
-            if len(self._late) > _MOST_LATE:
-                self._late.popitem(last=False)
+    def _note_late(self, header: Header) -> None:
+        self._late[_run(header)] = None
+        if len(self._late) > _MOST_LATE:
+            self._late.popitem(last=False)
+
+    def _save(self, name: str, kept: SavedState) -> None:
         self._state.agent_states.put(name, kept)
         self._state.event(
             "agent_state", agent=name, number=kept.number, instance=kept.incarnation, version=kept.version, state=kept.data,
             owner=kept.owner,
         )  # fmt: skip
 
-    def _may_bring(self, session: Session, agent: Registration, request_id: bytes) -> bool:
-        """Whether a state may come with an answer to a delegation that is not open: each brings one late state at most."""
-        return request_id not in self._late and (self._was_given(session, request_id) or agent.may_bring_unknown)
+    def _may_bring(self, session: Session, agent: Registration, header: Header) -> bool:
+        """Whether a state may come with a late answer: each agent's run of a delegation brings one at most."""
+        if header.attempt > MAX_ATTEMPTS or _run(header) in self._late:
+            return False
+        is_open = self._state.ledger.get(header.request_id) is not None  # as another run, or with another agent
+        return is_open or self._was_given(session, header.request_id) or agent.may_bring_unknown
 
     def _was_given(self, session: Session, request_id: bytes) -> bool:
         """Whether a delegation has ended that was not refused, as far as is known.
@@ -194,16 +197,38 @@ class StateService:
         return page(rows, params)
 
 
+def _split(envelope: bytes) -> tuple[BroughtState, Header, bytes]:
+    """The state that an answer brings, and the answer without it.
+
+    Raises:
+        MalformedFrame: it brings none, or is no outcome.
+    """
+    try:
+        said, answer = split_state(envelope)
+    except InvalidEnvelope as error:
+        raise MalformedFrame(str(error), envelope) from None
+    header = read_header(answer)
+    if header.status in INTERIM:
+        raise MalformedFrame("A state comes with an outcome, and this is none.", envelope)
+    return said, header, answer
+
+
+def _run(header: Header) -> tuple[bytes, bytes, int]:
+    """An agent's run of a delegation."""
+    return header.request_id, header.source, header.attempt
+
+
 def _follows(said: BroughtState, known: SavedState | None) -> bool:
     """Whether a state was made of the one that is saved, by its incarnation or by one that began with it.
 
-    Between the two there may be others of the same incarnation: of volatile work that a broker took along.
+    Between the two there may be others of the same incarnation: of volatile work that a broker took along, or that came late.
     """
     if known is None:
         return (said.base, said.origin) == (0, b"")
     if said.origin != known.incarnation:
         return False
-    return said.base == known.number or (said.incarnation == said.origin and said.base > known.number)
+    is_its = said.incarnation == said.origin
+    return said.base == known.number or (is_its and known.number < said.base < known.number + _MOST_BETWEEN)
 
 
 def _agent(params: dict[str, Any]) -> str:

@@ -100,6 +100,7 @@ class Reassignment:
                 f"{agent.manifest.agent} was lost with its node ({why}); the work may have been done in part.",
             )
             yield 1
+        self._state.ledger.forget_ended_at_node(agent)  # sub-delegations that ended with what was ruled on
         if moves:
             yield from self._end_deadlocked(agent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +54,7 @@ def reload(
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:
         names = reloadable()
+        names = [shlex.quote(name) for name in names]
         there = f" These run: {', '.join(names)}; `ether reload --name {names[0]}` reloads one." if names else ""
         raise BrokerUnavailable(f"{error} Start it with `ether up FILE`, or name it with --name.{there}") from None
     out.note(f"the cluster {name} has read {report.file}")

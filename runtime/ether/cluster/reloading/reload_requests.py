@@ -41,6 +41,7 @@ _LEAVE: Final = 2 * _READ + 1.0
 """Seconds in which a request that is being taken has ended, at the end."""
 _MOST: Final = 1 << 16
 """Bytes of a request."""
+_AGAIN: Final = 0.05
 _LONGEST: Final = 108
 """Bytes of a socket's name, with the zero that begins it (sun_path on Linux)."""
 
@@ -153,13 +154,13 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
         file: the absolute path of the cluster file; default: the one that it read last.
 
     Raises:
-        BrokerUnavailable: there is no such cluster, or it ended meanwhile.
+        BrokerUnavailable: there is no such cluster, it ended meanwhile, or it takes no request.
         Forbidden: another user's process has the name.
         EtherError: what it answers, such as InvalidSpec for a file that is not valid.
     """
     with socket.socket(socket.AF_UNIX) as asking:
         try:
-            asking.connect(_address(name))
+            _connect(asking, _address(name))
             if user_of(asking) != os.getuid():
                 raise Forbidden(
                     f"A process of another user stands where your cluster {name!r} would be; nothing was sent."
@@ -167,6 +168,8 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
             asking.sendall(json.dumps({"file": file}).encode())
             asking.shutdown(socket.SHUT_WR)
             said = _read(asking)
+        except BlockingIOError:
+            raise BrokerUnavailable(f"Whoever has the name of your cluster {name!r} takes no request.") from None
         except ConnectionRefusedError:
             raise BrokerUnavailable(f"No `ether up` of yours runs a cluster named {name!r}.") from None
         except ConnectionError:
@@ -187,6 +190,27 @@ def reloadable() -> list[str]:
     prefix = _prefix(default_endpoint())
     names = (name.removeprefix(prefix) for name in abstract_names(prefix))
     return sorted(name for name in names if _is_ours(name))
+
+
+def _connect(asking: socket.socket, address: bytes) -> None:
+    """Connect; whoever has the name may be another user, with a queue that stays full.
+
+    Raises:
+        BlockingIOError: its queue is full for seconds.
+        ConnectionRefusedError: there is nobody.
+    """
+    end = time.monotonic() + _READ
+    asking.setblocking(False)
+    while True:
+        try:
+            asking.connect(address)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_AGAIN)
+        else:
+            break
+    asking.setblocking(True)
 
 
 def _is_ours(name: str) -> bool:
