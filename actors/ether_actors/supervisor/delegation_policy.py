@@ -62,6 +62,8 @@ _RESENT: Final = int(Flag.RESENT)  # an IntFlag's & costs ten times an int's
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
+_BACK_BY: Final = 60.0
+"""Seconds after its begin in which nodes of a broker before come back to a broker."""
 _ROUTED: Final = int(Flag.ROUTED)
 _DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH) | NOT_NORMAL
 """What a delegator may set; the others only the broker says."""
@@ -273,9 +275,11 @@ class DelegationPolicy:
     def _may_have_run(self, session: Session, header: Header) -> bool:
         """Whether a broker before this one may have given it out: what did not wait for the journal may not be in there.
 
-        There may have been one though the journal is empty: it was killed before its first commit.
+        There may have been one though the journal was empty: killed before its first commit. Its nodes come back soon.
         """
-        return not self._state.ended.is_new(header.request_id, session.incarnation)
+        state = self._state
+        is_first = not state.has_recovered and state.now > state.began + _BACK_BY
+        return not is_first and not state.ended.is_new(header.request_id, session.incarnation)
 
 
 def _is_same(header: Header, source: bytes, capability: bytes) -> bool:

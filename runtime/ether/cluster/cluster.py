@@ -296,6 +296,7 @@ class Cluster:
         known = {name: self._current(name) for name in self._hosted}
         reload = Reload(process_supervisor, known, spec.nodes, self._node_process, self._current, self._note)
         self._admit([*reload.hosted.values(), *reload.wanted.values()])
+        reload.remove_down()
         self.spec, self._hosted = spec, reload.hosted
         return reload.run()
 

@@ -248,22 +248,25 @@ class ProcessSupervisor:
         return life is not None and life.is_up
 
     def end_backoffs(self, timeout: float) -> None:
-        """Start at once all processes in backoff, and wait until none is starting: each is up, or has failed again.
+        """Start at once all processes in backoff, and wait until they, and what is starting already, are up or have failed.
 
         Args:
             timeout: seconds.
         """
+        started: list[_Life] = []
         told = threading.Event()
-        self._post(partial(self._fire_backoff_timers, told))
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._over or (told.is_set() and all(life.is_up for life in list(self._lives.values()))),
-                timeout,
-            )
+        self._post(partial(self._fire_backoff_timers, started, told))
 
-    def _fire_backoff_timers(self, told: threading.Event) -> None:
+        def are_settled() -> bool:
+            return all(life.is_up or self._lives.get(life.spec.name) is not life for life in started)
+
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or (told.is_set() and are_settled()), timeout)
+
+    def _fire_backoff_timers(self, started: list[_Life], told: threading.Event) -> None:
         for token in list(self._backoff_timers.values()):
             self._tell(TimerFired(token))
+        started += self._lives.values()
         told.set()
         with self._changed:
             self._changed.notify_all()

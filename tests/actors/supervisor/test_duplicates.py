@@ -441,3 +441,19 @@ def test_an_observer_and_the_journal_hear_of_a_forged_request_only_that_it_was_o
 
     assert [seen.body["reason"] for seen in bus.tapped[passed:]] == ["forged"]
     assert len(bus.state.ended.pack()["newer"]) == 0
+
+
+@pytest.mark.parametrize(("age", "runs"), [(1.0, False), (61.0, True)])
+def test_volatile_work_with_an_id_of_ones_own_that_is_sent_again_runs_unless_a_broker_before_may_have_had_it(
+    age: float, runs: bool
+):
+    bus = Bus()
+    bus.state.began = bus.now
+    desk, worker = bus.delegator("desk"), bus.node("n", "w")
+    bus.pass_time(age)
+    number = desk.delegate("desk", to="w", number=1, flags=Flag.RESENT | Flag.VOLATILE)
+    bus.step()
+
+    assert (worker.work() == [number]) is runs
+    if not runs:
+        assert [one.code for one in desk.took(Kind.RESPONSE)] == ["broker_lost"]

@@ -91,12 +91,14 @@ class StateService:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
         if not is_open:
-            agent.may_bring_unknown = False
-            self._note_late(header)
+            self._note_late(agent, header)
         self._save(name, kept)
         return header, answer
 
-    def _note_late(self, header: Header) -> None:
+    def _note_late(self, agent: Registration, header: Header) -> None:
+        ending = self._state.ended.get(header.request_id)
+        if self._state.ledger.get(header.request_id) is None and (ending is None or not ending.by):
+            agent.may_bring_unknown = False
         self._late[_run(header)] = None
         if len(self._late) > _MOST_LATE:
             self._late.popitem(last=False)
@@ -110,7 +112,7 @@ class StateService:
 
     def _may_bring(self, session: Session, agent: Registration, header: Header) -> bool:
         """Whether a state may come with a late answer: each agent's run of a delegation brings one at most."""
-        if header.attempt > MAX_ATTEMPTS or _run(header) in self._late:
+        if not 1 <= header.attempt <= MAX_ATTEMPTS or _run(header) in self._late:
             return False
         is_open = self._state.ledger.get(header.request_id) is not None  # as another run, or with another agent
         return is_open or self._was_given(session, header.request_id) or agent.may_bring_unknown

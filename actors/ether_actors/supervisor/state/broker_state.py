@@ -129,6 +129,8 @@ class BrokerState:
         self.outcomes: dict[int, int] = {}
         """Delegations that ended: {status: count}."""
         self.accepted = 0
+        self.began: float = 0.0
+        """When this broker began, by its clock."""
         self.has_recovered = False
         """Whether this broker took up what another had left."""
 

@@ -103,15 +103,18 @@ class Reload:
         """{node: files that it imported before they were as they are}."""
         self._failed: dict[str, str] = {}
 
+    def remove_down(self) -> None:
+        """Remove what does not come up any more: it neither starts as it was, nor keeps its agents from others."""
+        for node in self._down:
+            self._processes.remove(node, at_once=True)
+
     def run(self) -> ReloadReport:
-        """Make all steps.
+        """Make all other steps.
 
         Raises:
             Closed: the cluster ends.
         """
         before, wanted = self._before, self.wanted
-        for node in self._down:  # it neither starts as it was meanwhile, nor keeps its agents from others
-            self._processes.remove(node, at_once=True)
         come = [node for node in wanted if node not in before]
         stay = [node for node in wanted if node in before and node not in self._anew]
         go = [node for node in before if node not in wanted]
