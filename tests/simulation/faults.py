@@ -120,21 +120,21 @@ class Storm:
         self._world.timeline.after(seconds, mend)
 
     def _stall(self) -> None:
-        """The disk is slow, and the journal's index falls behind."""
+        """The disk is slow; where little may be ahead of the journal, its index falls behind too."""
         weather, seconds = self._world.scenario.weather, self._chance.choice((0.5, 2.0))
         before = weather.commit
         if before >= 0.5:
             return
         weather.commit = 0.5
-        disk = self._world.disk
-        disk.is_index_behind = True
         self._disturb(seconds + 2.0)
 
         def recover() -> None:
             weather.commit = min(weather.commit, before)
 
         self._world.timeline.after(seconds, recover)
-        self._world.timeline.after(0.75 * seconds, disk.index)
+        if "ahead" in self._world.scenario.draws:
+            self._world.disk.is_index_behind = True
+            self._world.timeline.after(0.75 * seconds, self._world.disk.index)
 
     def _locked(self) -> None:
         """Another process has the journal, or nobody may write it; a broker that is started meanwhile does not come up."""

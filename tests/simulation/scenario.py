@@ -270,8 +270,11 @@ def draw_unwritten(scenario: Scenario, chance: Random) -> None:
 
 
 def draw_ahead(scenario: Scenario, chance: Random) -> None:
-    """Add a journal that little may be ahead of, and that stalls, in some durable worlds; drawn apart."""
-    if scenario.durable and chance.random() < 0.15:
+    """Add a journal that little may be ahead of, and that stalls, in some durable worlds; drawn apart.
+
+    Not where there are hostile peers: those who wait for the journal there would seem to wait for them.
+    """
+    if scenario.durable and not scenario.hostiles and chance.random() < 0.15:
         most = chance.choice((2_000, 8_000, 32_000))
         scenario.quotas = {
             **scenario.quotas, "MOST_AHEAD": most, "SHARED_AHEAD": most // 4, "OWN_AHEAD": most // 8

@@ -341,11 +341,14 @@ class Cluster:
             UsageError: there is no process of that name.
             Closed: it is not open.
         """
-        process_supervisor = self._opened()
-        names = [process.name for process in process_supervisor.statistics()]
+        process_supervisor = self._process_supervisor
+        known = (
+            [] if process_supervisor is None else process_supervisor.statistics()
+        )  # in a reload, others than the spec has
+        names = list(dict.fromkeys([_BROKER, *(node.name for node in self.spec.nodes), *(one.name for one in known)]))
         if name not in names:
             raise UsageError(f"The cluster has no process {name!r}.{nearest(name, names)}")
-        return process_supervisor.signal(name, number)
+        return self._opened().signal(name, number)
 
     def __enter__(self) -> Self:
         return self.open()
