@@ -1483,6 +1483,10 @@ def test_a_node_that_hangs_is_restarted_all_the_same_if_its_process_is_to_be_ano
     with world(tmp_path, node("n1", KEEP), drain=0.1, start_timeout=3.0) as it:
         pid = it.pids()["n1"]
         it.cluster.signal("n1", signal.SIGSTOP)
+        state = Path(f"/proc/{pid}/stat")  # its other threads go on until one has taken the signal
+        wait_until(
+            lambda: state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T", what="n1 stands still"
+        )
         report = it.reload(node("n1", KEEP, threads=2))
         assert it.ask("keeper")["pid"] == it.pids()["n1"] != pid
         assert "n1 did not end in time; it is killed" not in it.events, "it was given no time"
