@@ -17,6 +17,7 @@ from ether_broker.errors import AuthenticationFailed, InvalidKey
 from ether_broker.security.credentials import Credentials
 from ether_broker.security.keyring import Keyring
 from ether_broker.security.keys import KeyPair
+from ether_broker.transport.zeromq.curve_client import CurveClient
 from ether_broker.transport.zeromq.curve_server import CurveGuard
 from ether_broker.transport.zeromq.link import ZmqLink
 from ether_broker.transport.zeromq.server import ZmqServer
@@ -66,6 +67,19 @@ def test_a_link_with_an_allowed_key_gets_through(broker, alice, ring):
         wait_until(lambda: arrives(link, broker), 40.0)
 
         assert link.explain() is None
+
+
+def test_a_server_key_that_fails_twice_before_that_is_seen_passes_no_other_over(alice):
+    keys = [KeyPair.new().public for _ in range(4)]
+    client = CurveClient("tcp://127.0.0.1:1", Credentials.of(alice, keys))
+    tried = []
+    for _ in keys:
+        tried.append(client._keys[client._turn % len(keys)])
+        for _ in range(2):  # libzmq tries again by itself
+            client._note(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL, 0)
+        client._again_at = None  # as when it is tried anew
+
+    assert tried == keys
 
 
 def test_of_several_server_keys_the_one_that_fits_is_found(broker, alice, ring):

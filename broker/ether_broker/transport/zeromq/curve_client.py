@@ -87,7 +87,10 @@ class CurveClient:
             self._failed(Failure.MECHANISM)
         elif event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
             if self._credentials is not None:
-                self._next_key(self._credentials)
+                if (
+                    self._again_at is None
+                ):  # else the same key once more, which libzmq itself has tried before we looked
+                    self._next_key(self._credentials)
             else:  # perhaps it wants keys, and closed the connection before we had read that: look once more, soon
                 self._pause = _FIRST
                 self._failed(Failure.HUNG_UP)
