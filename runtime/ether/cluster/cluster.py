@@ -341,11 +341,9 @@ class Cluster:
             UsageError: there is no process of that name.
             Closed: it is not open.
         """
-        process_supervisor = self._process_supervisor
-        known = (
-            [] if process_supervisor is None else process_supervisor.statistics()
-        )  # in a reload, others than the spec has
-        names = list(dict.fromkeys([_BROKER, *(node.name for node in self.spec.nodes), *(one.name for one in known)]))
+        names = [_BROKER, *(node.name for node in self.spec.nodes)]
+        if self._process_supervisor is not None:  # in a reload there are others than the specification has
+            names += [one.name for one in self._process_supervisor.statistics() if one.name not in names]
         if name not in names:
             raise UsageError(f"The cluster has no process {name!r}.{nearest(name, names)}")
         return self._opened().signal(name, number)

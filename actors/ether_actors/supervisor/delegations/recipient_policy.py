@@ -129,7 +129,7 @@ class RecipientPolicy:
             choice = registry.best_of(agent)
         if choice is None:
             asked = name_of(header.capability)
-            several = [name for name in _declared(agent, grant) if name.rpartition(".")[2] == asked]
+            several = [] if "." in asked else [name for name in _declared(agent, grant) if name.endswith(f".{asked}")]
             if len(several) > 1:
                 message = (
                     f"{agent.manifest.agent} declares several that end so: {', '.join(several)}. Name one of them."

@@ -100,9 +100,7 @@ class Registering:
         is_changed = known is not None and (before is not session or known.packed != packed)
         if known is not None:
             let_go(known)
-            if (
-                before is not session or not known.is_hosted
-            ):  # its credit is back, and nothing that comes gives it once more
+            if before is not session or not known.is_hosted:  # all its credit is back: nothing gives some back again
                 state.ledger.forget_ended_at_node(known)
         agent = state.registry.register(manifest, session, len(packed), listener)
         if known is None:

@@ -53,8 +53,7 @@ def reload(
     try:
         report = request_reload(name, None if file is None else str(Path(file).absolute()))
     except BrokerUnavailable as error:
-        names = reloadable()
-        names = [shlex.quote(name) for name in names]
+        names = [shlex.quote(name) for name in reloadable()]
         there = f" These run: {', '.join(names)}; `ether reload --name {names[0]}` reloads one." if names else ""
         raise BrokerUnavailable(f"{error} Start it with `ether up FILE`, or name it with --name.{there}") from None
     out.note(f"the cluster {name} has read {report.file}")

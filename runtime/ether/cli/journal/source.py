@@ -10,7 +10,7 @@ import typer
 
 from ether.cli.common.connection import connected_name
 from ether_broker.errors import EtherError, UnknownJournal, UsageError
-from ether_broker.journal.location import default_journal, journals_folder, known_journals
+from ether_broker.journal.location import UNNAMED, default_journal, journals_folder, known_journals
 from ether_broker.name_hint import nearest
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class JournalOptions:
         """
         if self.journal is not None and self.name is not None:
             raise UsageError("--journal names a file and --name a cluster: give one of them.")
-        name = self.name or (connected_name(_BY_NAME) if self.journal is None else None) or "default"
+        name = self.name or (connected_name(_BY_NAME) if self.journal is None else None) or UNNAMED
         path = self.journal or default_journal(name)
         if path.is_file():
             # That of a cluster without a name is a link, and the one started last need not stay it.
