@@ -17,7 +17,12 @@ if sys.argv[1:2] == ["up"] and "insecure" in inspect.signature(up).parameters:
     sys.argv.append("--insecure")
 {ETHER}"""
 """The command for `lan.md`, whose bus has no keys: where such a one has to be allowed, it is."""
-DOCUMENTS = [path for path in (REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md"))) if path.exists()]
+TORTURES = "cli.md"
+"""Runs `ether torture`, whose delegators take the broker's clock to be early where its first word comes late."""
+DOCUMENTS = [
+    pytest.param(path, marks=[pytest.mark.alone] if path.name == TORTURES else [])
+    for path in (REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/**/*.md")))
+]
 
 
 @pytest.mark.slow

@@ -82,6 +82,24 @@ def test_a_server_key_that_fails_twice_before_that_is_seen_passes_no_other_over(
     assert tried == keys
 
 
+@pytest.mark.parametrize("role", [b"r", b"t"])
+def test_a_connection_is_looked_at_no_more_before_its_socket_is_closed(broker, alice, ring, role, monkeypatch):
+    """A thread of libzmq that tells a monitor something which nobody reads waits for ever, and no other connection is made."""
+    closed = []
+    close = CurveClient.close
+
+    def noting(client: CurveClient) -> None:
+        if client._socket is not None:
+            closed.append(client._socket.closed)
+        close(client)
+
+    monkeypatch.setattr(CurveClient, "close", noting)
+    with linked(broker.endpoint, Credentials.of(alice, ring.own.public)) as link:
+        link._renew(role)
+        assert closed == [False]
+        wait_until(lambda: arrives(link, broker), 40.0)
+
+
 def test_of_several_server_keys_the_one_that_fits_is_found(broker, alice, ring):
     others = [KeyPair.new().public for _ in range(3)]
     with linked(broker.endpoint, Credentials.of(alice, [*others, ring.own.public])) as link:

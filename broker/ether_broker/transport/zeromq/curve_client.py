@@ -60,8 +60,7 @@ class CurveClient:
         """How the last handshake failed; None when none has, or one has succeeded since."""
 
     def connect(self, socket: zmq.Socket[Any]) -> None:
-        """Connect a new socket, which takes the place of the one before, with the key whose turn it is."""
-        self.close()
+        """Connect a new socket with the key whose turn it is; after `close`, if there was one before."""
         self._socket = socket
         # A name of its own: libzmq lets go of a closed socket's later.
         self._monitor = socket.get_monitor_socket(addr=f"inproc://ether-handshake-{next(_numbers)}")
@@ -87,9 +86,7 @@ class CurveClient:
             self._failed(Failure.MECHANISM)
         elif event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
             if self._credentials is not None:
-                if (
-                    self._again_at is None
-                ):  # else the same key once more, which libzmq itself has tried before we looked
+                if self._again_at is None:  # else libzmq itself has tried the same key once more before we looked
                     self._next_key(self._credentials)
             else:  # perhaps it wants keys, and closed the connection before we had read that: look once more, soon
                 self._pause = _FIRST
@@ -147,9 +144,8 @@ class CurveClient:
                 return None
 
     def close(self) -> None:
-        """Look no more; the socket stays as it is."""
+        """Look no more; before the socket is closed, since libzmq's threads wait for ever on a monitor that nobody reads."""
         if self._monitor is not None and self._socket is not None:
-            if not self._socket.closed:
-                self._socket.disable_monitor()
+            self._socket.disable_monitor()
             self._monitor.close(0)
             self._monitor = None

@@ -321,6 +321,8 @@ class ZmqLink:
         A socket that never reads keeps its connection when it is told to disconnect (libzmq 4.3.5, with IMMEDIATE), and the
         next one would be one more under the same routing id: they would take it from each other for ever.
         """
+        if role in self._handshakes:
+            self._handshakes[role].close()
         if role == _LISTENS:
             self._listen.close(0)
             time.sleep(pause)
