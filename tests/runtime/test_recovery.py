@@ -204,6 +204,40 @@ def test_a_delegator_that_died_collects_its_outcomes(kept: Bus):
         assert "knows nothing of it: it never arrived, or the broker" in outcome(unknown).explain()
 
 
+def test_an_agent_whose_name_was_taken_meanwhile_keeps_no_other_of_its_class_from_coming_back(kept: Bus):
+    script = (
+        "import sys, threading\n"
+        "from ether import Runtime\n"
+        "from tests.runtime.agents import Worker\n"
+        "with Runtime.connect(sys.argv[1], name='far') as bus:\n"
+        "    for name in ('first', 'second', 'third'):\n"
+        "        bus.start(Worker, name=name)\n"
+        "    print('up', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, kept.cluster.url]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment({})) as far,
+        Runtime.connect(kept.cluster.url, name="near") as near,
+    ):
+        assert far.stdout is not None
+        assert far.stdout.readline() == b"up\n"
+        far.send_signal(signal.SIGSTOP)  # longer than a node may be silent
+        wait_until(lambda: condition_of(kept, "second") == "down", 20.0, "the node is given up")
+        near.start(Worker, name="second")
+
+        far.send_signal(signal.SIGCONT)
+
+        for name in ("first", "third"):
+            wait_until(lambda name=name: condition_of(kept, name) == "up", 20.0, f"{name} is back")  # type: ignore[misc]
+        kept.go()
+        assert all(
+            outcome(kept.begin("work.once", timeout=20.0, to=name), 20.0).ok for name in ("first", "second", "third")
+        )
+        assert {entry["node"] for entry in kept.bus.agents() if entry["agent"] == "second"} == {"near"}
+        far.communicate(timeout=20.0)
+
+
 def joined_again(url: str, name: str) -> Runtime:
     """A runtime under the name of one that died, as soon as the broker knows that it did."""
     opened: list[Runtime] = []

@@ -539,6 +539,8 @@ class Auditor:
             if plan.request_id in world.disk.accepted:  # else it was under way when the broker died, and its agent left
                 self.fail("one outcome", f"{name} was refused and accepted")
             return
+        elif code == "delegator_gone" and plan.source in world.stopped:
+            return  # its agent had left the node that asks
         elif code == "outcome_removed":
             is_above = plan.request_id > max(self._past)  # all that has ended
             if world.disk.outcome(plan.request_id) or world.disk.first == 1 or is_above:
@@ -620,10 +622,6 @@ class Auditor:
         self._finish_scaling()
         if world.scenario.durable:
             self._finish_journal()
-            for request_id in self.answers.missing()[:1]:
-                self.fail(
-                    "no loss", f"the answer to {self.name(request_id)} never came to a broker, and its node lives"
-                )
 
     def _finish_scaling(self) -> None:
         """Compare how many instances there are with what the scale says; there are fewer where one did not start.

@@ -15,7 +15,7 @@ from ether.node.node import Node
 from ether_actors.agent.agent import free_names
 from ether_actors.agent.publishing import publish_params
 from ether_actors.delegator.handle import Handle
-from ether_actors.execution.cell import CellState
+from ether_actors.execution.cell import Cell, CellState
 from ether_actors.observers.observer import Observation, Observer
 from ether_broker.artifacts.fetching import FETCHERS
 from ether_broker.envelope.delegation import Delegation
@@ -235,7 +235,7 @@ class Life:
             if name in self.member.agents and not self.is_scaling:
                 group = ScaledAgent(
                     name, lambda: free_names(name, ()), world.scenario.scale,
-                    lambda names: self.node.agent_host.start_agents(names, lambda: self._make(names[0], cls), cls),
+                    lambda names: self._start(names, cls),
                 )  # fmt: skip
                 self.node.scaling.add(watched(group, self, world.auditor.fail))
             return
@@ -243,9 +243,15 @@ class Life:
             Blocking(self, lambda: self._take_over(name, cls))
             return
         try:
-            self.node.agent_host.start_agents([name], lambda: self._make(name, cls), cls)
+            self._start([name], cls)
         except NotStarted:  # the broker is down, and tells no state
             self.after(0.5, lambda: self.start_agent(name))
+
+    def _start(self, names: list[str], cls: Any) -> list[Cell]:
+        cells = self.node.agent_host.start_agents(names, lambda: self._make(names[0], cls), cls)
+        for cell in cells:
+            cell.is_registered = True  # nobody waits here for the broker to say so
+        return cells
 
     def _take_over(self, name: str, cls: Any) -> None:
         try:

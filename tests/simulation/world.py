@@ -499,7 +499,10 @@ class World:
         behind = [
             watcher for member in self.members for watcher in member.watchers if watcher.position != self.disk.next
         ]
-        return f"{behind[0].name} is at {behind[0].position} of {self.disk.next}" if behind else ""
+        if behind:
+            return f"{behind[0].name} is at {behind[0].position} of {self.disk.next}"
+        under_way = self.auditor.answers.missing()
+        return f"the answer to {self.auditor.name(under_way[0])} is under way" if under_way else ""
 
 
 class _Ear(logging.Handler):

@@ -130,7 +130,8 @@ class Cell:
     """
 
     __slots__ = (
-        "_dispatcher", "_handlers", "_services", "agent", "inbox", "keeper", "make", "name", "outstanding", "state", "works",
+        "_dispatcher", "_handlers", "_services", "agent", "inbox", "is_registered", "keeper", "make", "name", "outstanding",
+        "state", "works",
     )  # fmt: skip
 
     def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:
@@ -144,6 +145,8 @@ class Cell:
         """Of an agent whose class declares a state."""
         self.inbox: Any = None
         self.state: CellState = CellState.NEW
+        self.is_registered: bool = False
+        """Whether the bus has taken its REGISTER, so that it is said again where a session begins anew."""
         self.works: dict[bytes, Work] = {}
         """What is in the inbox or with a handler: {request id: work}."""
         self.outstanding: int = 0

@@ -74,6 +74,35 @@ def test_all_come_in_or_none(name: str):
     assert peer.session.manifest_bytes == 0
 
 
+@pytest.mark.parametrize("name", ["taken", "no name", "ether", "node:n", ""])
+def test_those_come_in_that_may_where_their_node_says_so_and_it_is_told_of_each_other(name: str):
+    bus = Bus()
+    bus.node("other", "taken")
+    peer = bus.node("n")
+    body = {"agents": [name, "a1", "a2"], "manifest": MANIFEST, "partial": True}
+    peer.send(Kind.REGISTER, request_id=request_id(1), body=body)
+    bus.step()
+
+    assert peer.refusal().header.request_id == request_id(1)
+    assert len(peer.took(Kind.REGISTERED)) == 1
+    assert up(bus) == ["a1", "a2", "taken"]
+    assert peer.session.agents.keys() == {b"a1", b"a2"}
+    told = [event for event in bus.events("agent_up") if event["node"] == "n"]
+    assert [(event["agent"], "manifest" in event) for event in told] == [("a1", True), ("a2", False)]
+
+
+def test_where_none_may_come_in_nothing_is_said_but_that():
+    bus = Bus()
+    bus.node("other", "t1", "t2")
+    peer = bus.node("n")
+    body = {"agents": ["t1", "t2"], "manifest": MANIFEST, "partial": True}
+    peer.send(Kind.REGISTER, request_id=request_id(1), body=body)
+    bus.step()
+
+    assert (len(peer.took(Kind.ERROR)), peer.took(Kind.REGISTERED)) == (2, [])
+    assert peer.session.manifest_bytes == 0
+
+
 @pytest.mark.parametrize(
     ("names", "manifest"),
     [

@@ -26,6 +26,7 @@ __all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]
 _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
+_GONE: Final = "It has ended, and its delegator, to whom alone its outcome is given, is not with this node any more."
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
@@ -146,9 +147,12 @@ class OutcomeReplay:
         return list(left)
 
     def go_on(self, session: Session, request_id: bytes) -> bool:
-        """Let the outcome of what is still open go to its delegator where that is now; False for what is not open."""
+        """Let the outcome of what is still open go to its delegator where that is now; False for what is not open.
+
+        Its node waits for the outcome though the delegator has left it.
+        """
         entry = self._state.ledger.get(request_id)
-        if entry is not None and entry.source in session.agents:
+        if entry is not None and (entry.source in session.agents or session.is_same_life(entry.asking_session)):
             entry.asking_session = session
             self.on_back(entry)
         return entry is not None
@@ -163,19 +167,25 @@ class OutcomeReplay:
         if state.journal.identity:
             self._count(session, _LOOK)
         outcome = state.outcome(request_id)
-        is_own = outcome is not None and read_header(outcome).target in session.agents
-        if outcome is not None and (is_own or not state.was_rejected_aside(request_id, outcome)):
-            if is_own:
-                self._send(session, outcome)
-                if request_id in state.ended.uncollected:
-                    state.ended.collected(request_id)
-                    return True
+        if outcome is not None and self._is_of(session, read_header(outcome).target):
+            self._send(session, outcome)
+            if request_id in state.ended.uncollected:
+                state.ended.collected(request_id)
+                return True
+            return False
+        if outcome is not None and not state.was_rejected_aside(request_id, outcome):
+            code, message = "delegator_gone", _GONE
+        elif request_id in state.ended or state.may_be_removed(request_id):
+            code, message = "outcome_removed", _REMOVED
         else:
-            is_removed = request_id in state.ended or state.may_be_removed(request_id)
-            code, message = ("outcome_removed", _REMOVED) if is_removed else ("broker_lost", _LOST)
-            error = ErrorInfo(code=code, message=message)
-            self._state.tell(session, request_id, Status.FAILED_EXECUTION, error)
+            code, message = "broker_lost", _LOST
+        state.tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code=code, message=message))
         return False
+
+    def _is_of(self, session: Session, delegator: bytes) -> bool:
+        """Whether a delegator is with that node, or was before the broker was restarted and is with no other yet."""
+        agent = self._state.registry.get(delegator)
+        return agent is not None and session.is_same_life(agent.session)
 
     def _send(self, session: Session, outcome: bytes) -> None:
         self._count(session, len(outcome))

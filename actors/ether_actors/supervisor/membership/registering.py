@@ -18,6 +18,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.errors import (
     AccessDenied,
     DuplicateAgent,
+    EtherError,
     IncompatibleVersion,
     InvalidEnvelope,
     InvalidManifest,
@@ -51,16 +52,18 @@ class Registering:
         """Of those, packed."""
 
     def register(self, session: Session, header: Header, envelope: bytes) -> None:
-        """Enter the agents of a REGISTER into the registry, all or none, and tell their node which."""
+        """Enter the agents of a REGISTER into the registry, all or none or those that may be, and tell their node which."""
         state = self._state
         state.ended.joined(session.incarnation, header.request_id)
         try:
-            names, packed, scales = _read(header, envelope)
+            names, packed, scales, is_partial = _read(header, envelope)
             session.input.spend(AGENT * len(names))
+            # who may not is told so before the manifest is read, which takes longest
+            names = self._permitted(session, header, names, is_partial=is_partial)
+            if not names:
+                return
             encoded = [name.encode(errors="replace") for name in names]
             check_agents(session, encoded, packed, state.registry.most // 2)
-            for name in names:  # who may not is told so before the manifest is read, which takes longest
-                self._check(session, name)
             manifest = self._manifest(session, names[0], packed)
             places = places_of(manifest, len(packed))
             if manifest.subscriptions:
@@ -75,9 +78,7 @@ class Registering:
         except (
             AccessDenied, InvalidEnvelope, InvalidManifest, DuplicateAgent, IncompatibleVersion, TooMuch
         ) as error:  # fmt: skip
-            state.session_table.refusals.note(session.node, error.code, error)
-            body = pack({"code": error.code, "message": str(error)})
-            state.session_table.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+            self._refuse(session, header, error)
             return
         state.session_table.send_aside(
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=header.source)
@@ -90,6 +91,26 @@ class Registering:
             self._departures.remembered.make_room(session, known, places)
             named = Manifest.trusted({**vars(manifest), "agent": name})
             self._enter(session, known, named, packed, said, scales=scales)
+
+    def _refuse(self, session: Session, header: Header, error: EtherError) -> None:
+        table = self._state.session_table
+        table.refusals.note(session.node, error.code, error)
+        body = pack({"code": error.code, "message": str(error)})
+        table.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
+
+    def _permitted(self, session: Session, header: Header, names: list[str], *, is_partial: bool) -> list[str]:
+        """Those of the names that the node may host, told of each of the others; of all if one may not, unless `is_partial`."""
+        permitted: list[str] = []
+        for name in names:
+            try:
+                self._check(session, name)
+            except (AccessDenied, InvalidManifest, DuplicateAgent) as error:
+                if not is_partial:
+                    raise
+                self._refuse(session, header, error)
+            else:
+                permitted.append(name)
+        return permitted
 
     def _enter(
         self, session: Session, known: Registration | None, manifest: Manifest, packed: bytes, said: dict[str, object],
@@ -150,12 +171,15 @@ class Registering:
         return known
 
 
-def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes, bool]:
-    """The names of a REGISTER's agents, their manifest as it was packed, and whether they are instances of one that scales."""
+def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes, bool, bool]:
+    """The names of a REGISTER's agents, their manifest as it was packed, and two marks.
+
+    The marks: whether they are instances of an agent that scales; whether those are to be taken that may be.
+    """
     packed = envelope[header.body :]
     body = {} if header.source else read_map(packed, MANIFEST)
     if "agents" not in body:
-        return [name_of(header.source)], packed, False
+        return [name_of(header.source)], packed, False, False
     names, manifest = body.get("agents"), body.get("manifest")
     if (
         not isinstance(names, list) or not 0 < len(names) <= MOST_AT_A_TIME or not isinstance(manifest, bytes)
@@ -163,4 +187,4 @@ def _read(header: Header, envelope: bytes) -> tuple[list[str], bytes, bool]:
     ):  # fmt: skip
         msg = f"REGISTER of several: agents is a list of 1 to {MOST_AT_A_TIME} names, and manifest one packed manifest."
         raise InvalidEnvelope(msg)
-    return names, manifest, body.get("scales") is True
+    return names, manifest, body.get("scales") is True, body.get("partial") is True

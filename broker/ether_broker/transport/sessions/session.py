@@ -111,6 +111,10 @@ class Session:
         """Whose shares it uses: the key of its connections, or its node's name where there are no keys."""
         return self.owner or self.node
 
+    def is_same_life(self, other: Session) -> bool:
+        """Whether another session is of the same process, under one name; who knows an incarnation is not yet that node."""
+        return self.digest == other.digest and self.node == other.node
+
     def share_window(self) -> None:
         """Share out what may be under way to its observers, now that one came or went."""
         for cursor in self.cursors.values():

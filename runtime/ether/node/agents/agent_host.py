@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from ether.node.agents.scalable import check_scalable
@@ -226,18 +227,27 @@ class AgentHost:
         wanted = list(self._registrations(cells))
         for first in range(0, len(wanted), _AT_A_TIME):  # so that what else this node says does not stand behind it all
             part = wanted[first : first + _AT_A_TIME]
-            for reply in self._control_calls.ask([envelope for _, envelope in part], [token for token, _ in part]):
+            for reply in self._control_calls.ask(
+                [envelope for _, _, envelope in part],
+                [token for token, _, _ in part],
+                {token: partial(_note_registered, some) for token, some, _ in part},
+            ):
                 if reply.kind == Kind.ERROR:
                     raise refusal(reply.body, errors.UsageError)
 
     def registrations(self, but: Container[str] = ()) -> list[bytes]:
-        """REGISTER of every agent but some, for a broker that does not know them any more, and then which of them drain."""
+        """REGISTER of every agent but some, for a broker that does not know them any more, and then which of them drain.
+
+        An agent that may not be registered any more keeps no other from it. One that starts says REGISTER itself.
+        """
         for cell in self.cells:
             cell.outstanding = 0  # it is told anew
-        present = [cell for cell in self.cells if cell.agent is not None and cell.name not in but]
+        present = [
+            cell for cell in self.cells if cell.agent is not None and cell.is_registered and cell.name not in but
+        ]
         draining = [_ALL] if self._session_state.is_draining else list(self._leaving)
         conditions = [*map(_drains, draining), *self._giving_way.values()]
-        return [*(envelope for _, envelope in self._registrations(present)), *conditions]
+        return [*(envelope for _, _, envelope in self._registrations(present, is_partial=True)), *conditions]
 
     @property
     def is_at_work(self) -> bool:
@@ -457,23 +467,31 @@ class AgentHost:
         idle = [self._resources.wait(inbox.idle(), max(0.0, end - time.monotonic())) for inbox in inboxes]
         return all(idle)
 
-    def _registrations(self, cells: list[Cell]) -> Iterator[tuple[bytes, bytes]]:
-        """(token, REGISTER) of the agents, those of one class together: their manifest travels once."""
-        kinds: dict[tuple[type[Agent], bool], list[str]] = {}
+    def _registrations(
+        self, cells: list[Cell], *, is_partial: bool = False
+    ) -> Iterator[tuple[bytes, list[Cell], bytes]]:  # fmt: skip
+        """(token, agents, REGISTER) of the agents, those of one class together: their manifest travels once.
+
+        Args:
+            cells: of the agents.
+            is_partial: whether those of them are to be registered that may be; else all or none of one REGISTER.
+        """
+        kinds: dict[tuple[type[Agent], bool], list[Cell]] = {}
         for cell in cells:
             assert cell.agent is not None
-            kinds.setdefault((type(cell.agent), cell.name in self.scaled), []).append(cell.name)
-        for (kind, scales), names in kinds.items():
+            kinds.setdefault((type(cell.agent), cell.name in self.scaled), []).append(cell)
+        for (kind, scales), of_kind in kinds.items():
             if scales:
                 check_scalable(kind)
             manifest, most = kind.packed_manifest(), at_a_time(kind.manifest().declared)
-            for first in range(0, len(names), most):
-                some, token = names[first : first + most], self._resources.make_id()
-                source, body = some[0].encode(), manifest
+            for first in range(0, len(of_kind), most):
+                some, token = of_kind[first : first + most], self._resources.make_id()
+                source, body = some[0].name.encode(), manifest
                 if scales or len(some) > 1:
-                    said = {"scales": True} if scales else {}
-                    source, body = b"", pack({"agents": some, "manifest": manifest, **said})
-                yield token, pack_envelope(Kind.REGISTER, request_id=token, source=source, body=body)
+                    said = {name: True for name, is_so in (("scales", scales), ("partial", is_partial)) if is_so}
+                    names = [cell.name for cell in some]
+                    source, body = b"", pack({"agents": names, "manifest": manifest, **said})
+                yield token, some, pack_envelope(Kind.REGISTER, request_id=token, source=source, body=body)
 
     def close(self) -> None:
         """Stop the agents; nothing is said of them any more."""
@@ -483,6 +501,11 @@ class AgentHost:
 
 def _condition(cell: Cell, body: Mapping[str, object]) -> bytes:
     return pack_envelope(Kind.UNREGISTER, source=cell.name.encode(), body=pack(body))
+
+
+def _note_registered(cells: list[Cell]) -> None:
+    for cell in cells:
+        cell.is_registered = True
 
 
 def _drains(name: bytes) -> bytes:

@@ -8,6 +8,8 @@ That the broker does not know the session is no answer: the session starts again
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from ether.node.connection.sender import Sender
@@ -25,6 +27,7 @@ __all__ = ["PATIENCE", "ControlCalls", "Reply", "refusal"]
 PATIENCE: Final = 10.0
 """Seconds in which the broker must have answered."""
 _LAST_PATIENCE: Final = 1.0
+_NOBODY: Final[Mapping[bytes, Callable[[], None]]] = MappingProxyType({})
 _LEFT: Final = "The node has left the bus: the broker answers it nothing any more."
 _CODES: Final = {
     error.code: error
@@ -38,11 +41,13 @@ _CODES: Final = {
 class Reply:
     """The answer to a control envelope, once it is there."""
 
-    __slots__ = ("body", "envelope", "event", "kind")
+    __slots__ = ("body", "envelope", "event", "kind", "on_taken")
 
-    def __init__(self, envelope: bytes) -> None:
+    def __init__(self, envelope: bytes, on_taken: Callable[[], None] | None = None) -> None:
         self.envelope: bytes = envelope
         """What was asked."""
+        self.on_taken: Callable[[], None] | None = on_taken
+        """Called in the receiving thread, before anything else is read, when the answer is there and is no ERROR."""
         self.event: Latch = Latch()
         """Set when the answer is there."""
         self.kind: int = 0
@@ -70,14 +75,21 @@ class ControlCalls:
         for reply in list(self._open.values()):
             reply.event.set()
 
-    def ask(self, envelopes: list[bytes], tokens: list[bytes]) -> list[Reply]:
+    def ask(
+        self, envelopes: list[bytes], tokens: list[bytes], on_taken: Mapping[bytes, Callable[[], None]] = _NOBODY
+    ) -> list[Reply]:
         """Send control envelopes and wait for their answers; each has the token of its place as its request id.
+
+        Args:
+            envelopes: what is asked.
+            tokens: of each of them.
+            on_taken: {token: `Reply.on_taken`}.
 
         Raises:
             BrokerUnavailable: an answer did not come within 10 s, in which the broker may have been restarted.
             Closed: the node has left.
         """
-        replies = [Reply(envelope) for envelope in envelopes]
+        replies = [Reply(envelope, on_taken.get(token)) for envelope, token in zip(envelopes, tokens, strict=True)]
         self._open.update(zip(tokens, replies, strict=True))
         try:
             if self._is_closed:
@@ -125,5 +137,7 @@ class ControlCalls:
         if header.kind == Kind.ERROR and body.get("code") == errors.NoSession.code:
             return False
         reply.kind, reply.body = header.kind, body
+        if reply.on_taken is not None and header.kind != Kind.ERROR:
+            reply.on_taken()
         reply.event.set()
         return True
