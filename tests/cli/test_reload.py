@@ -389,7 +389,7 @@ def test_another_users_request_is_not_taken_and_another_users_cluster_is_not_ask
     asked: list[str | None] = []
     with ReloadRequests(name, lambda file: (asked.append(file), ReloadReport())[1], lambda _event: None) as requests:
         requests.serve()
-        monkeypatch.setattr("ether.cluster.reloading.reload_requests.user_of", lambda _connection: os.getuid() + 1)
+        monkeypatch.setattr("ether.cluster.reloading.reload_requests.is_own", lambda _connection: False)
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(_address(name))
             with suppress(ConnectionError):  # it is dropped while it speaks
@@ -462,7 +462,7 @@ def test_another_user_who_has_taken_the_name_keeps_no_cluster_from_starting(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
-    monkeypatch.setattr("ether.cluster.reloading.reload_requests.user_of", lambda _connection: -1)
+    monkeypatch.setattr("ether.cluster.reloading.reload_requests.is_own", lambda _connection: False)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(_address(name))
         other.listen()

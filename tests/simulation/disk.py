@@ -114,8 +114,8 @@ class SimulatedJournal:
         disk.on_indexed = self._indexed
 
     @property
-    def is_behind(self) -> bool:
-        """See `Journal.is_behind`."""
+    def index_lags(self) -> bool:
+        """See `Journal.index_lags`."""
         return self._disk.is_index_behind
 
     def _indexed(self) -> None:

@@ -363,7 +363,7 @@ class Supervisor:
                     job.unwritten -= count
             if state.schedule.paused:
                 state.schedule.committed()
-        if self._committed and not state.journal.is_behind:
+        if self._committed and not state.journal.index_lags:
             for size, caused in self._committed:
                 state.unwritten -= size
                 _written(caused)

@@ -11,7 +11,7 @@ From the bottom up:
     locate       all of it: from a name to an address that takes connections
 
 Without the network, `own_clusters` tells this user's clusters of this machine that are not at their name's default address,
-and `listening` lists all that run.
+over `abstract_sockets`, and `listening` lists all that run.
 
 May import: `envelope`, `errors`, `name_hint`, `transport`.
 Used by: the layers above.

@@ -4,33 +4,27 @@
       |-- connects ---------------------------->|   to a socket in Linux's abstract namespace
       |<-- tcp://HOST:PORT, end -----------------|   at once, also while the cluster is busy
 
-The socket has no file that could be left behind. Its name is made of the default address, and each end makes sure that the
-other's process is the same user's, since in that namespace anybody may take a name.
+Its name is made of the default address.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import socket
-import struct
 import threading
 from pathlib import Path
 from typing import Final, Self
 
+from ether_broker.discovery.abstract_sockets import abstract_names, is_own, name_digest
 from ether_broker.transport.endpoint import IPC
 
-__all__ = ["ClusterAddress", "abstract_names", "addresses_beside", "told_elsewhere", "user_of"]
+__all__ = ["ClusterAddress", "addresses_beside", "told_elsewhere"]
 
 _GLANCE: Final = 0.5
 """Seconds that the other end may take: it is a thread that does nothing else."""
 _MOST: Final = 1 << 10
 """Bytes of an address."""
-_CREDENTIALS: Final = struct.Struct("3i")
-_ALL: Final = Path("/proc/net/unix")
-"""Linux's list of the sockets, in which `@` begins an abstract name."""
-_NAME_COLUMN: Final = 7
+_DIGITS: Final = 32
 
 
 class ClusterAddress:
@@ -69,7 +63,7 @@ class ClusterAddress:
             except OSError:
                 return
             with connection, contextlib.suppress(OSError):  # who asks may have gone
-                if user_of(connection) == os.getuid():
+                if is_own(connection):
                     connection.sendall(self._url)  # never waits: it is less than a socket keeps
 
 
@@ -84,40 +78,18 @@ def addresses_beside(default: str) -> list[str]:
     return [url for url in found if url is not None]
 
 
-def abstract_names(prefix: str) -> list[str]:
-    """The names of sockets in Linux's abstract namespace that begin with `prefix`, without the zero before it; anybody's."""
-    try:
-        lines = _ALL.read_bytes().decode(errors="replace").split("\n")  # anybody's name may have any bytes in it
-    except OSError:
-        return []
-    rows = (line.split(maxsplit=_NAME_COLUMN) for line in lines)
-    names = {row[_NAME_COLUMN] for row in rows if len(row) > _NAME_COLUMN}
-    return sorted(name[1:] for name in names if name.startswith(f"@{prefix}"))
-
-
-def user_of(connection: socket.socket) -> int:
-    """The user of the process at the other end."""
-    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(said)
-    return int(user)
-
-
 def _ask(name: bytes) -> str | None:
     with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(OSError, UnicodeDecodeError):
         asking.settimeout(_GLANCE)
         asking.connect(name)
-        if user_of(asking) == os.getuid():
+        if is_own(asking):
             return asking.recv(_MOST).decode() or None
     return None
 
 
 def _socket_name(default: str) -> bytes:
-    return f"\0{_folder_part(default)}{_digest(Path(default).name)}".encode()
+    return f"\0{_folder_part(default)}{name_digest(Path(default).name, _DIGITS)}".encode()
 
 
 def _folder_part(default: str) -> str:
-    return f"ether-address-{_digest(str(Path(default).parent))}-"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return f"ether-address-{name_digest(str(Path(default).parent), _DIGITS)}-"

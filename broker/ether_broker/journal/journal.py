@@ -98,7 +98,7 @@ class Journal(Protocol):
         """Why it cannot write now; None when it can."""
 
     @property
-    def is_behind(self) -> bool:
+    def index_lags(self) -> bool:
         """Whether there is work left to do for what is committed, such that who has written most is to wait."""
 
     @property

@@ -21,7 +21,7 @@ class NullJournal:
     first = 1
     removed_until = 0.0
     trouble = None
-    is_behind = False
+    index_lags = False
     checkpoint = None
 
     def __init__(self) -> None:

@@ -91,7 +91,7 @@ def test_while_the_index_is_far_behind_only_who_writes_much_waits(bus: Bus) -> N
     worker = bus.node("n", "a")
     journal(bus).sync()
     bus.step()
-    journal(bus).is_behind = True
+    journal(bus).index_lags = True
     for _ in range(50):
         flood.delegate("flood", to="a", params="x" * 20_000)
     for _ in range(50):
@@ -107,7 +107,7 @@ def test_while_the_index_is_far_behind_only_who_writes_much_waits(bus: Bus) -> N
     assert desk.outcomes()[before] is Status.REJECTED_CAPABILITY
     assert (bus.state.accepted, worker.took(Kind.DELEGATION) != []) == (flooded, True)
 
-    journal(bus).is_behind = False
+    journal(bus).index_lags = False
     while bus.state.accepted < 50:
         bus.supervisor.step(bus.take_arrivals(), bus.now, bus.wall)
         journal(bus).sync()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from ether_broker.discovery import own_clusters
+from ether_broker.discovery import abstract_sockets, own_clusters
 from ether_broker.discovery.own_clusters import ClusterAddress, addresses_beside, told_elsewhere
 
 URL = "tcp://127.0.0.1:7493"
@@ -39,7 +38,7 @@ def test_one_that_is_there_keeps_the_name(default: str) -> None:
 
 def test_another_user_is_neither_told_nor_believed(default: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ClusterAddress(default, URL):
-        monkeypatch.setattr(own_clusters, "user_of", lambda _connection: os.getuid() + 1)
+        monkeypatch.setattr(own_clusters, "is_own", lambda _connection: False)
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(own_clusters._socket_name(default))
             assert asking.recv(1) == b""
@@ -59,7 +58,7 @@ def test_one_that_says_nothing_or_no_text_is_not_there(default: str, monkeypatch
 
 
 def test_without_a_list_of_sockets_none_is_found(default: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(own_clusters, "_ALL", tmp_path / "none")
+    monkeypatch.setattr(abstract_sockets, "_ALL", tmp_path / "none")
     with ClusterAddress(default, URL):
         assert addresses_beside(default) == []
         assert told_elsewhere(default) == URL

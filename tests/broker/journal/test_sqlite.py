@@ -269,16 +269,16 @@ def test_the_index_keeps_up_with_a_load_without_end(journal: SqliteJournal, monk
     wait_until(lambda: not journal._writer._indexer.behind)
 
 
-def test_a_commit_waits_for_one_slice_of_the_index_and_who_is_told_that_it_is_behind_hears_when_it_is_not(
+def test_a_commit_waits_for_one_slice_of_the_index_and_who_is_told_that_it_lags_hears_when_it_is_not(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(writer, "UNINDEXED", 1_000)
     monkeypatch.setattr(writer, "GROUP", 2_000)
     told: list[tuple[int, bool]] = []
-    journal.on_commit = lambda: told.append((journal._writer._indexer.next, journal.is_behind))
+    journal.on_commit = lambda: told.append((journal._writer._indexer.next, journal.index_lags))
 
     settle(journal, [journal.append(journal.next, 0.0, 0.0, [b"1234"] * 500) for _ in range(8)][-1])
     wait_until(lambda: told[-1][1] is False and journal._writer._indexer.behind == 0)
 
-    assert any(is_behind for _, is_behind in told)
+    assert any(lags for _, lags in told)
     assert max(after - before for (before, _), (after, _) in pairwise(told[:8])) <= 256

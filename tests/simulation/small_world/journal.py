@@ -25,7 +25,7 @@ class SmallJournal:
 
     def __init__(self) -> None:
         self.trouble: EtherError | None = None
-        self.is_behind = False
+        self.index_lags = False
         self.on_commit: Callable[[], None] = int  # nobody has to be called
         self.checkpoint: tuple[int, bytes] | None = None
         self.durable = History()

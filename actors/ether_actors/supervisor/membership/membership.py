@@ -10,7 +10,7 @@ from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.membership.departures import Departures
 from ether_actors.supervisor.membership.monitors import Monitors
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
-from ether_actors.supervisor.membership.reconnection import NOT_BACK, Reconnection
+from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.membership.registering import Registering
 from ether_actors.supervisor.membership.unanswered import Unanswered
 from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
@@ -199,8 +199,8 @@ class Membership:
             for session, was_back in self._reconnection.unreturned():
                 if was_back:
                     self.departures.left_behind(session)
-                else:
-                    self._lost(session)
+                else:  # unless the node is in as another process, it is down
+                    self._lost(session, is_down=state.session_table.find(session.node) is None)
         return 0.0 if state.session_table.lost else min(self._next_beat, self._next_check)
 
     def expect(
@@ -237,12 +237,11 @@ class Membership:
         session.has_resumed = True
         self._reconnection.resume(session, _map(header, envelope))
 
-    def _lost(self, session: Session) -> None:
+    def _lost(self, session: Session, *, is_down: bool = True) -> None:
         state = self._state
         self._replay.keep_unread(session)
         state.session_table.let_go(session)
-        is_back = session.lost == NOT_BACK and state.session_table.find(session.node) is not None  # as another process
-        if not session.was_told_bye and not is_back:
+        if is_down and not session.was_told_bye:
             state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)
         self.monitors.clear(session)

@@ -21,11 +21,11 @@ from ether_broker.transport.sessions.cost import AWAITING_SHIFT, RETAINED_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
-__all__ = ["NOT_BACK", "Reconnection"]
+__all__ = ["Reconnection"]
 
 _RETURNS: Final = 3
 """Times that a node has as long as the others to come back, from its first return on."""
-NOT_BACK: Final = "it did not come back after the broker was restarted"
+_NOT_BACK: Final = "it did not come back after the broker was restarted"
 _WITHOUT_IT: Final = "it came back without it after the broker was restarted"
 
 
@@ -123,7 +123,7 @@ class Reconnection:
             self._received.pop(session.digest, None)
             self._ends.pop(session.digest, None)
             was_back = self._later.pop(session.digest, None) is not None
-            session.lost = _WITHOUT_IT if was_back else NOT_BACK
+            session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             self._give_up(session)
             unreturned.append((session, was_back))
         return unreturned

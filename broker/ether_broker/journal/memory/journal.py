@@ -32,7 +32,7 @@ class MemoryJournal:
         self.next: int = self.store.next
         self.committed: int = 0
         self.trouble: EtherError | None = None
-        self.is_behind: bool = False
+        self.index_lags: bool = False
         """While it is set, nothing is committed; `fail` and `mend` change it."""
         self.on_commit: Callable[[], None] = lambda: None
         self._holds = holds

@@ -38,8 +38,8 @@ CALM: Final = 0.005
 """Seconds without an append before the writer indexes: under load the interpreter's lock is the broker's."""
 UNINDEXED: Final = 262_144
 """Envelopes that may be unindexed before it indexes under load too: a reader's first search reads them all, in a second. At
-twice as many it `is_behind`, and who writes most is to wait; at four times as many everybody does, as it indexes twice what
-comes."""
+twice as many it lags (`index_lags`), and who writes most is to wait; at four times as many everybody does, as it indexes twice
+what comes."""
 PUT_OFF: Final = 30.0
 """Seconds after which a checkpoint is tried again that could not be written."""
 _REOPENED: Final = (JournalUnavailable, JournalReadOnly)
@@ -106,7 +106,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="ether-journal", daemon=True)
 
     @property
-    def is_behind(self) -> bool:
+    def index_lags(self) -> bool:
         """Whether so much is unindexed that who writes most is to wait; not while indexing fails."""
         return self._indexer.behind > 2 * UNINDEXED and time.monotonic() >= self._quiet_until
 
@@ -263,7 +263,7 @@ class Writer:
 
     def _index(self) -> None:
         """Index a slice; if that fails nothing is lost, and it is tried again later."""
-        was_behind = self.is_behind
+        lagged = self.index_lags
         try:
             self._indexer.slice()
             self.unindexed.forget(self._indexer.next)
@@ -271,7 +271,7 @@ class Writer:
             if self._quiet_until < time.monotonic() - _SPELL:
                 _log.warning("The journal's index waits: %s", error)
             self._quiet_until = time.monotonic() + RETRY
-        if was_behind and not self.is_behind:
+        if lagged and not self.index_lags:
             self._notify()
 
     def _index_for(self, seconds: float) -> None:

@@ -91,9 +91,9 @@ class SqliteJournal:
         return self._writer.trouble
 
     @property
-    def is_behind(self) -> bool:
-        """Whether the index has fallen too far behind what is committed; see `Journal.is_behind`."""
-        return self._writer.is_behind
+    def index_lags(self) -> bool:
+        """Whether the index has fallen too far behind what is committed; see `Journal.index_lags`."""
+        return self._writer.index_lags
 
     @property
     def queued_bytes(self) -> int:

@@ -4,16 +4,13 @@
       |-- {"file": …}, end ------------------------->|   one line of JSON, on a socket in Linux's abstract namespace
       |<-- {"report": …} or {"error": …}, end --------|   when the reload is done
 
-The socket has no file that could be left behind. Its name is made of the folder of the cluster's default address and the
-cluster's name, and each end makes sure
-that the other's process is the same user's, since in that namespace anybody may take a name.
+Its name is made of the folder of the cluster's default address and the cluster's name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -27,7 +24,7 @@ from typing import Any, Final, Self
 
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.process.start_failure import error_of_code
-from ether_broker.discovery.own_clusters import abstract_names, user_of
+from ether_broker.discovery.abstract_sockets import abstract_names, is_own, name_digest
 from ether_broker.errors import AddressInUse, BrokerUnavailable, EtherError, Forbidden
 from ether_broker.transport.endpoint import default_endpoint
 
@@ -127,7 +124,7 @@ class ReloadRequests:
             try:
                 connection, _ = self._listener.accept()
                 with connection:
-                    if user_of(connection) == os.getuid():
+                    if is_own(connection):
                         answer = self._answer(_file(_read(connection, _MOST, _READ)))
                         connection.settimeout(_READ)
                         connection.sendall(json.dumps(answer).encode())
@@ -161,7 +158,7 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
     with socket.socket(socket.AF_UNIX) as asking:
         try:
             _connect(asking, _address(name))
-            if user_of(asking) != os.getuid():
+            if not is_own(asking):
                 raise Forbidden(
                     f"A process of another user stands where your cluster {name!r} would be; nothing was sent."
                 )
@@ -218,7 +215,7 @@ def _is_ours(name: str) -> bool:
     with socket.socket(socket.AF_UNIX) as asking, contextlib.suppress(OSError):
         asking.setblocking(False)  # whoever takes no connections, and has a full queue of them, is not waited for
         asking.connect(_address(name))
-        return user_of(asking) == os.getuid()
+        return is_own(asking)
     return False
 
 
@@ -227,15 +224,11 @@ def _address(name: str) -> bytes:
     endpoint = default_endpoint(name)
     prefix = _prefix(endpoint)
     full = f"\0{prefix}{name}".encode()
-    return full if len(full) <= _LONGEST else f"\0{prefix[:-1]}:{_digest(endpoint, 32)}".encode()
+    return full if len(full) <= _LONGEST else f"\0{prefix[:-1]}:{name_digest(endpoint, 32)}".encode()
 
 
 def _prefix(endpoint: str) -> str:
-    return f"ether-reload-{_digest(str(Path(endpoint).parent), 16)}-"
-
-
-def _digest(text: str, length: int) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return f"ether-reload-{name_digest(str(Path(endpoint).parent), 16)}-"
 
 
 def _file(request: bytes) -> str | None:
