@@ -361,6 +361,10 @@ class Auditor:
             most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
             if not 0 <= mailbox.in_flight <= most:
                 self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
+            if agent.condition is Condition.UP and not self._world.scenario.crowd:
+                holding = sum(entry.holds_credit for entry in agent.work) + len(agent.ended_at_node)
+                if mailbox.in_flight != holding:
+                    self.fail("bounded queues", f"{agent.name!r} holds {holding}, and {mailbox.in_flight} are counted")
             waiting, before = mailbox.waiting_count, self._waiting.get(agent.name, 0)
             is_new = agent.name in self._accepted and agent.condition is Condition.UP and not self._is_moving
             if is_new and waiting > max(limits.mailbox_count, before):

@@ -303,6 +303,9 @@ class Restarts(RuleBasedStateMachine):
     def credit_is_neither_made_nor_lost(self) -> None:
         for agent in self.world.supervisor.state.registry.agents:
             assert agent.mailbox.in_flight >= 0
+            if agent.condition is Condition.UP:
+                held = sum(entry.holds_credit for entry in agent.work) + len(agent.ended_at_node)
+                assert agent.mailbox.in_flight == held, "credit that nothing has, or that nothing gives back"
 
     @invariant()
     def nobody_hears_that_the_broker_was_lost(self) -> None:
