@@ -355,21 +355,7 @@ class Auditor:
         due = ledger.deadlines.next()
         if due < now:
             self.fail("deadline", f"the supervisor stepped at {now:.3f} and left what was due at {due:.3f}")
-        for agent in supervisor.state.registry.agents:
-            mailbox = agent.mailbox
-            limits = mailbox.limits
-            most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
-            if not 0 <= mailbox.in_flight <= most:
-                self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
-            if agent.condition is Condition.UP and not self._world.scenario.crowd:
-                holding = sum(entry.holds_credit for entry in agent.work) + len(agent.ended_at_node)
-                if mailbox.in_flight != holding:
-                    self.fail("bounded queues", f"{agent.name!r} holds {holding}, and {mailbox.in_flight} are counted")
-            waiting, before = mailbox.waiting_count, self._waiting.get(agent.name, 0)
-            is_new = agent.name in self._accepted and agent.condition is Condition.UP and not self._is_moving
-            if is_new and waiting > max(limits.mailbox_count, before):
-                self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.mailbox_count}")
-            self._waiting[agent.name] = waiting
+        self._check_mailboxes(supervisor)
         found = self._world.scenario.priorities and self.priorities.stepped(supervisor, is_moving=self._is_moving)
         if found:
             self.fail("priorities", found)
@@ -392,6 +378,24 @@ class Auditor:
         self._orphans.clear()
         self._accepted.clear()
         self._is_moving = False
+
+    def _check_mailboxes(self, supervisor: Supervisor) -> None:
+        """Judge what the agents hold and what waits for them."""
+        for agent in supervisor.state.registry.agents:
+            mailbox = agent.mailbox
+            limits = mailbox.limits
+            most = limits.window if agent.condition is Condition.UP else float("inf")  # until it is back nobody knows
+            if not 0 <= mailbox.in_flight <= most:
+                self.fail("bounded queues", f"{agent.name!r} holds {mailbox.in_flight} of {limits.window}")
+            if agent.condition is Condition.UP and not self._world.scenario.crowd:
+                holding = sum(entry.holds_credit for entry in agent.work) + len(agent.ended_at_node)
+                if mailbox.in_flight != holding:
+                    self.fail("bounded queues", f"{agent.name!r} holds {holding}, and {mailbox.in_flight} are counted")
+            waiting, before = mailbox.waiting_count, self._waiting.get(agent.name, 0)
+            is_new = agent.name in self._accepted and agent.condition is Condition.UP and not self._is_moving
+            if is_new and waiting > max(limits.mailbox_count, before):
+                self.fail("bounded queues", f"{waiting} wait for {agent.name!r} of {limits.mailbox_count}")
+            self._waiting[agent.name] = waiting
 
     @property
     def _waits_for_journal(self) -> bool:
