@@ -329,3 +329,8 @@ def test_one_that_is_used_is_not_told(bus: Runtime, how: str) -> None:
         else:
             with pytest.raises(UsageError):
                 bus.map("item.double", [{}], window=0)
+
+
+def test_a_broadcast_goes_to_all_holders_and_is_told_so_where_one_is_named(bus: Runtime):
+    with pytest.raises(UsageError, match=r"leave it out, or delegate\(\.\.\., to=\.\.\.\)"):
+        bus.broadcast("words.where", to="words")

@@ -70,4 +70,8 @@ def check_each(options: Mapping[str, object], what: str) -> None:
     for name in ("request_id", "external_id"):
         if options.get(name) is not None:
             raise UsageError(f"{what} makes many delegations, and {name} is of one: leave it out.")
+    if what == "broadcast" and options.get("to") is not None:
+        raise UsageError(
+            "broadcast delegates to all holders, and to= names one: leave it out, or delegate(..., to=...)."
+        )
     check_keywords(options, what, *(() if what == "broadcast" else ("window",)))

@@ -56,6 +56,9 @@ class TestRuntime(Runtime):
         limits: bounds of the agents' mailboxes.
         timing: as `Runtime`.
         drain: as `Runtime`; no time passes, so what is not done when the bus is at rest is cancelled.
+
+    Raises:
+        UsageError: the clock is no ManualClock.
     """
 
     __test__ = False  # pytest takes what is called Test… for tests
@@ -70,6 +73,9 @@ class TestRuntime(Runtime):
         drain: float = DRAIN,
     ) -> None:
         super().__init__(name=name, limits=limits, timing=timing, drain=drain)
+        if clock is not None and not isinstance(clock, ManualClock):
+            msg = f"clock is {clock!r:.80}, and has to be a ManualClock: ManualClock(seconds since 1970)."
+            raise UsageError(msg)
         self.clock: ManualClock = clock or ManualClock()
         """What the bus takes for the time; `advance` moves it."""
         self._world: World | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -620,3 +621,9 @@ def test_patience_without_time_and_a_deadline_that_has_come_are_told_as_such():
             handle.result()
         bus.advance(0.25)
         assert handle.result().status is Status.TIMEOUT
+
+
+@pytest.mark.parametrize("clock", [1e9, "now", time.monotonic])
+def test_what_is_no_manual_clock_is_refused(clock: Any):
+    with pytest.raises(UsageError, match=r"has to be a ManualClock: ManualClock\(seconds since 1970\)"):
+        TestRuntime(clock=clock)
