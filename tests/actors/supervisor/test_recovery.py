@@ -1052,7 +1052,7 @@ def test_outcomes_of_others_cannot_be_fetched():
         thief.await_again([done.number, running.number, 999_999])
         world.settle()
         assert {(number, code) for number, _, code in thief.other} == {
-            (done.number, "delegator_gone"), (999_999, "broker_lost"),
+            (done.number, "delegator_gone"), (running.number, "delegator_gone"), (999_999, "broker_lost"),
         }  # fmt: skip
         thief.other.clear()
         world.crash()
@@ -1067,6 +1067,31 @@ def test_outcomes_of_others_cannot_be_fetched():
     again.claim(question)
     world.settle()
     assert (done.outcomes, running.outcomes) == ([(Status.COMPLETED, "")], [(Status.COMPLETED, "")])
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("crashes", [True, False])
+def test_a_node_whose_agent_left_it_has_what_that_asked_for_or_is_told_that_it_will_not(leaves: bool, crashes: bool):
+    """The journal does not know by which node an agent that left had asked."""
+    world = World()
+    a, b = world.life("a", "x"), world.life("b", "w")
+    world.settle()
+    asked = a.ask("once", to="w", source="x", timeout=60.0)
+    world.settle()
+    if leaves:
+        a.leave("x")
+        world.settle()
+    if crashes:
+        world.crash()
+        back(world, a, b)
+    a.await_again([asked.number])
+    world.settle()
+    b.answer(asked.number)
+    world.settle()
+
+    told = [*asked.outcomes, *((status, code) for _, status, code in a.other)]
+    is_unknown = leaves and crashes
+    assert set(told) == {(Status.FAILED_EXECUTION, "delegator_gone") if is_unknown else (Status.COMPLETED, "")}
 
 
 def test_an_outcome_that_was_under_way_to_a_lost_node_is_there_when_it_is_back():

@@ -74,21 +74,34 @@ def test_all_come_in_or_none(name: str):
     assert peer.session.manifest_bytes == 0
 
 
-@pytest.mark.parametrize("name", ["taken", "no name", "ether", "node:n", ""])
-def test_those_come_in_that_may_where_their_node_says_so_and_it_is_told_of_each_other(name: str):
+def test_those_come_in_that_may_where_their_node_says_so_and_it_is_told_of_the_others():
     bus = Bus()
-    bus.node("other", "taken")
+    bus.node("other", "taken", "taken-too")
     peer = bus.node("n")
-    body = {"agents": [name, "a1", "a2"], "manifest": MANIFEST, "partial": True}
+    body = {"agents": ["taken", "a1", "taken-too", "a2"], "manifest": MANIFEST, "partial": True}
     peer.send(Kind.REGISTER, request_id=request_id(1), body=body)
     bus.step()
 
-    assert peer.refusal().header.request_id == request_id(1)
+    refused = peer.refusal()
+    assert (refused.header.request_id, refused.code) == (request_id(1), "duplicate_agent")
+    assert refused.body["agents"] == ["taken", "taken-too"]
     assert len(peer.took(Kind.REGISTERED)) == 1
-    assert up(bus) == ["a1", "a2", "taken"]
+    assert up(bus) == ["a1", "a2", "taken", "taken-too"]
     assert peer.session.agents.keys() == {b"a1", b"a2"}
     told = [event for event in bus.events("agent_up") if event["node"] == "n"]
     assert [(event["agent"], "manifest" in event) for event in told] == [("a1", True), ("a2", False)]
+
+
+@pytest.mark.parametrize("name", ["no name", "ether", "node:n", ""])
+def test_a_name_that_is_none_refuses_all_also_where_those_may_come_in_that_may(name: str):
+    bus = Bus()
+    peer = bus.node("n")
+    body = {"agents": ["a1", name, "a2"], "manifest": MANIFEST, "partial": True}
+    peer.send(Kind.REGISTER, request_id=request_id(1), body=body)
+    bus.step()
+
+    assert peer.refusal().code == "invalid_manifest"
+    assert up(bus) == []
 
 
 def test_where_none_may_come_in_nothing_is_said_but_that():
@@ -99,7 +112,9 @@ def test_where_none_may_come_in_nothing_is_said_but_that():
     peer.send(Kind.REGISTER, request_id=request_id(1), body=body)
     bus.step()
 
-    assert (len(peer.took(Kind.ERROR)), peer.took(Kind.REGISTERED)) == (2, [])
+    [refused] = peer.took(Kind.ERROR)
+    assert refused.body["agents"] == ["t1", "t2"]
+    assert peer.took(Kind.REGISTERED) == []
     assert peer.session.manifest_bytes == 0
 
 

@@ -7,6 +7,7 @@ import threading
 from ether import Agent, Runtime, capability
 from ether.testing import ManualClock
 from ether.testing.simulator import World
+from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
@@ -42,6 +43,41 @@ def test_what_an_agent_had_begun_that_has_left_is_held_until_the_broker_has_hear
     assert (header.kind, unpack(first[header.body :])) == (Kind.RESUME, {"holding": {"a": [[ID, 2]]}})
     of_agent = [Kind(envelope[0]) for envelope in later if read_header(envelope).source == b"a"]
     assert of_agent == [Kind.UNREGISTER, Kind.REGISTER]
+
+
+def registered_names(bus: Runtime) -> set[str]:
+    """The agents for which a node says REGISTER to a broker that was restarted."""
+    said = [(read_header(envelope), envelope) for envelope in bus.node.agent_host.registrations()]
+    return {
+        name
+        for header, envelope in said
+        if header.kind == Kind.REGISTER
+        for name in ([header.source.decode()] if header.source else unpack(envelope[header.body :])["agents"])
+    }
+
+
+def test_who_starts_in_the_place_of_another_is_registered_with_the_others_and_who_starts_anew_says_so_itself():
+    """The broker keeps the name, and what waits, for the first; the second might be refused, and others with it."""
+    seen: list[set[str]] = []
+
+    class Starting(Agent):
+        def on_start(self) -> None:
+            seen.append(registered_names(bus))
+
+        @capability("starting.do")
+        def do(self) -> None: ...
+
+    with Runtime() as bus:
+        bus.start(Starting, name="a")
+        bus.start(Starting, name="b")
+        supervision = bus.node.supervision
+        tree = SupervisorSpec("b", children=(ChildSpec("b", Starting),))
+        for _ in supervision.take_down(["b"], 1.0, "it is replaced"):
+            pass
+        supervision.replace("b", tree, Starting, Starting)()
+
+        assert seen == [set(), {"a"}, {"a", "b"}]
+        assert registered_names(bus) == {"a", "b"}
 
 
 def test_an_agent_that_is_stopped_says_what_it_had_begun():

@@ -26,7 +26,9 @@ __all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]
 _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
-_GONE: Final = "It has ended, and its delegator, to whom alone its outcome is given, is not with this node any more."
+_GONE: Final = (
+    "Its outcome is for its delegator alone, which is not with this node, or left before the broker was restarted."
+)
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
@@ -149,13 +151,18 @@ class OutcomeReplay:
     def go_on(self, session: Session, request_id: bytes) -> bool:
         """Let the outcome of what is still open go to its delegator where that is now; False for what is not open.
 
-        Its node waits for the outcome though the delegator has left it.
+        Its node waits for the outcome though the delegator has left it. Who may not have it is told so, and waits no more.
         """
         entry = self._state.ledger.get(request_id)
-        if entry is not None and (entry.source in session.agents or session.is_same_life(entry.asking_session)):
+        if entry is None:
+            return False
+        if entry.source in session.agents or session.is_same_life(entry.asking_session):
             entry.asking_session = session
             self.on_back(entry)
-        return entry is not None
+        else:
+            session.input.spend(1)
+            self._tell_failed(session, request_id, "delegator_gone", _GONE)
+        return True
 
     def _look_up(self, session: Session, request_id: bytes) -> bool:
         """Send an outcome from before this session to whom it is for (G6), or say that there is none.
@@ -179,8 +186,11 @@ class OutcomeReplay:
             code, message = "outcome_removed", _REMOVED
         else:
             code, message = "broker_lost", _LOST
-        state.tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code=code, message=message))
+        self._tell_failed(session, request_id, code, message)
         return False
+
+    def _tell_failed(self, session: Session, request_id: bytes, code: str, message: str) -> None:
+        self._state.tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code=code, message=message))
 
     def _is_of(self, session: Session, delegator: bytes) -> bool:
         """Whether a delegator is with that node, or was before the broker was restarted and is with no other yet."""

@@ -59,8 +59,9 @@ class Registering:
             names, packed, scales, is_partial = _read(header, envelope)
             session.input.spend(AGENT * len(names))
             # who may not is told so before the manifest is read, which takes longest
-            names = self._permitted(session, header, names, is_partial=is_partial)
+            names, refused = self._permitted(session, names, is_partial=is_partial)
             if not names:
+                self._refuse(session, header, *refused.values(), names=[*refused])
                 return
             encoded = [name.encode(errors="replace") for name in names]
             check_agents(session, encoded, packed, state.registry.most // 2)
@@ -80,6 +81,8 @@ class Registering:
         ) as error:  # fmt: skip
             self._refuse(session, header, error)
             return
+        if refused:
+            self._refuse(session, header, *refused.values(), names=[*refused])
         state.session_table.send_aside(
             session, pack_envelope(Kind.REGISTERED, request_id=header.request_id, target=header.source)
         )  # fmt: skip
@@ -92,25 +95,33 @@ class Registering:
             named = Manifest.trusted({**vars(manifest), "agent": name})
             self._enter(session, known, named, packed, said, scales=scales)
 
-    def _refuse(self, session: Session, header: Header, error: EtherError) -> None:
-        table = self._state.session_table
+    def _refuse(
+        self, session: Session, header: Header, error: EtherError, *others: EtherError, names: list[str] | None = None
+    ) -> None:  # fmt: skip
+        """Refuse a REGISTER, or these names of it, in one word that has the first reason."""
+        table, message = self._state.session_table, str(error)
         table.refusals.note(session.node, error.code, error)
-        body = pack({"code": error.code, "message": str(error)})
+        if others:
+            message = f"{message} As many as {len(others)} more of its agents are refused too."
+        said = {} if names is None else {"agents": names}
+        body = pack({"code": error.code, "message": message, **said})
         table.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
 
-    def _permitted(self, session: Session, header: Header, names: list[str], *, is_partial: bool) -> list[str]:
-        """Those of the names that the node may host, told of each of the others; of all if one may not, unless `is_partial`."""
-        permitted: list[str] = []
+    def _permitted(
+        self, session: Session, names: list[str], *, is_partial: bool
+    ) -> tuple[list[str], dict[str, EtherError]]:  # fmt: skip
+        """The names that the node may host, and why not the others; raises for the first of those unless `is_partial`."""
+        permitted, refused = list[str](), dict[str, EtherError]()
         for name in names:
             try:
                 self._check(session, name)
-            except (AccessDenied, InvalidManifest, DuplicateAgent) as error:
+            except (AccessDenied, DuplicateAgent) as error:
                 if not is_partial:
                     raise
-                self._refuse(session, header, error)
+                refused[name] = error
             else:
                 permitted.append(name)
-        return permitted
+        return permitted, refused
 
     def _enter(
         self, session: Session, known: Registration | None, manifest: Manifest, packed: bytes, said: dict[str, object],

@@ -204,6 +204,7 @@ class AgentSupervision:
         """
         self.trees[name] = tree
         cell = self.make_cell(name, make, cls)
+        cell.is_registered = True  # as the one before: the bus keeps the name, and what waits, while this one starts
         return lambda: self._start(cell, tree, cls)
 
     def _start(self, cell: Cell, tree: SupervisorSpec, cls: type[Agent] | None) -> None:
@@ -270,6 +271,7 @@ class AgentSupervision:
             "%s did not start: %s", name, error, exc_info=None if isinstance(error, errors.EtherError) else error
         )
         cell = self.make_cell(name, make, cls)
+        cell.is_registered = True  # as by `replace`
         self.on_made_again(cell)
         runner = self._adopt(cell)
         if runner is not None:
