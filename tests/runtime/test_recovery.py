@@ -217,7 +217,9 @@ def test_an_agent_whose_name_was_taken_meanwhile_keeps_no_other_of_its_class_fro
     )
     command = [sys.executable, "-c", script, kept.cluster.url]
     with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment({})) as far,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_environment({})
+        ) as far,
         Runtime.connect(kept.cluster.url, name="near") as near,
     ):
         assert far.stdout is not None
@@ -235,7 +237,8 @@ def test_an_agent_whose_name_was_taken_meanwhile_keeps_no_other_of_its_class_fro
             outcome(kept.begin("work.once", timeout=20.0, to=name), 20.0).ok for name in ("first", "second", "third")
         )
         assert {entry["node"] for entry in kept.bus.agents() if entry["agent"] == "second"} == {"near"}
-        far.communicate(timeout=20.0)
+        _, said = far.communicate(timeout=20.0)
+        assert b"RuntimeWarning: agents that run on, but not on the bus: second. Stop them (bus.stop)" in said
 
 
 def joined_again(url: str, name: str) -> Runtime:

@@ -33,6 +33,7 @@ from ether_broker.envelope.status import INTERIM
 from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.text import printable
 from ether_broker.transport.link import Receiver
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header, rehead
 
 __all__ = ["NodeSession"]
@@ -174,7 +175,14 @@ class NodeSession:
         HELLO is said again with growing pauses, of which chance takes up to half, so that many nodes do not come at once.
         """
         if body.get("code") != errors.NoSession.code:
-            logger.warning("the broker refused a message: %s", printable(body.get("message"), _SAID))
+            reason, agents = printable(body.get("message"), _SAID), body.get("agents")
+            if isinstance(agents, list):
+                names = printable(", ".join(map(str, agents)), _SAID)
+                told = f"agents that run on, but not on the bus: {names}. Stop them (bus.stop), and start them again. {reason}"
+                logger.warning("%s", told)
+                warn_unread(logger, told)
+            else:
+                logger.warning("the broker refused a message: %s", reason)
             return
         now = self._resources.monotonic()
         if now >= self._greet_at and not self._farewell.is_set():

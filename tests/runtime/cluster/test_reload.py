@@ -273,7 +273,9 @@ def test_what_agents_that_move_from_two_nodes_wait_for_of_each_other_is_refused_
         (it.folder / "ask").touch()
         wait_until(lambda: _open(it, "keeper") == 2, what="the asker waits for the keeper")
         with it.reloading(node("n1", asker), node("n2", keeper)) as reports:
-            wait_until(lambda: it.condition("asker") == "restarting", what="the asker ends its work")
+            wait_until(
+                lambda: it.condition("asker") == it.condition("keeper") == "restarting", what="both end their work"
+            )
             it.go()
             assert works.result(10).ok
             response = asks.result(10)
