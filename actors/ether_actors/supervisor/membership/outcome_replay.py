@@ -141,8 +141,7 @@ class OutcomeReplay:
                 break
             except JournalCorrupt as error:
                 refusals.note(session.node, error.code, error)
-                unread = ErrorInfo(code=error.code, message=f"{_UNREAD} {error}")
-                self._state.tell(session, request_id, Status.FAILED_EXECUTION, unread)
+                self._tell_failed(session, request_id, error.code, f"{_UNREAD} {error}")
             left.popleft()
         if collected:
             self._state.event("outcomes_collected", outcomes=collected)

@@ -102,7 +102,7 @@ class Registering:
         table, message = self._state.session_table, str(error)
         table.refusals.note(session.node, error.code, error)
         if others:
-            message = f"{message} As many as {len(others)} more of its agents are refused too."
+            message = f"{message} {len(others)} more of its agents are refused too."
         said = {} if names is None else {"agents": names}
         body = pack({"code": error.code, "message": message, **said})
         table.send_aside(session, pack_envelope(Kind.ERROR, request_id=header.request_id, body=body))
