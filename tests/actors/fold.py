@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.registry.registration import Condition
-from ether_actors.supervisor.state.ledger import State
+from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.wire.frame import Flag, read_header
 
@@ -55,12 +55,16 @@ def _only(one: Any, other: Any) -> Any:
 
 
 def _work(state: BrokerState) -> list[tuple[object, ...]]:
+    def is_bus(entry: Entry) -> bool:
+        """Whether it is a question, whose outcome nobody keeps, or an event."""
+        return entry.agent is state.bus or entry.source == state.bus.name
+
     return [
         (
             entry.request_id, entry.source, entry.agent.name, entry.capability, entry.attempt, entry.returns,
             entry.state is State.RUNNING, entry.pinned,
             NO_ID if entry.parent is None or entry.parent.is_over else entry.parent.request_id,
-            [child.request_id for child in entry.children or ()],
+            [child.request_id for child in entry.children or ()], None if is_bus(entry) else entry.asked_by,
         )
         for entry in state.ledger.running
     ]  # fmt: skip
@@ -77,6 +81,7 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
             request_id, header.source, work.agent or header.target, work.capability or header.capability, work.attempt,
             work.returns, work.is_running, not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH),
             work.parent if work.parent in history.open else NO_ID, children.get(request_id, []),
+            None if header.target.startswith(b"ether") else work.asked_by,
         ))  # fmt: skip
     return found
 

@@ -547,8 +547,8 @@ class Auditor:
             if plan.request_id in world.disk.accepted:  # else it was under way when the broker died, and its agent left
                 self.fail("one outcome", f"{name} was refused and accepted")
             return
-        elif code == "delegator_gone" and plan.source in world.stopped:
-            return  # its agent had left the node that asks
+        elif code == "delegator_gone" and plan.source in world.stopped and "forgetful" in world.scenario.draws:
+            return  # its agent had left the node that asks, and who asked is not remembered
         elif code == "outcome_removed":
             is_above = plan.request_id > max(self._past)  # all that has ended
             if world.disk.outcome(plan.request_id) or world.disk.first == 1 or is_above:

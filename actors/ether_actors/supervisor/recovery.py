@@ -65,13 +65,12 @@ def recover(
     turns: Counter[tuple[bytes, int]] = Counter()
     """How many of each agent's delegations of a priority, from the oldest on, were never reassigned."""
     questions: list[Entry] = []
-    gone = Session("", b"", state.now, lost=_RESTARTED)
     history.ended.restarted()
     state.ids_ahead.count(chain(history.open, history.ended.ids()), state.wall)
     state.agent_states = history.states
     state.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
-        entry = _restore_work(state, accepted, history, nodes, gone)
+        entry = _restore_work(state, accepted, history, nodes)
         if entry is not None and entry.agent is state.bus:
             state.ledger.open(entry)
             questions.append(entry)
@@ -129,7 +128,7 @@ def _restore_agents(
         own = manifest.model_copy(update={"agent": name})
         listener = membership.registering.listener if agent.scales else None
         registration = state.registry.restore(own, session, condition, len(agent.manifest), listener)
-        registration.may_bring_unknown = True
+        registration.unknown_states = registration.mailbox.limits.window
         if agent.is_down:
             session.agents.pop(registration.name, None)
             kept.append(registration)
@@ -141,11 +140,10 @@ def _restore_agents(
 
 
 def _restore_work(
-    state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
+    state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session]
 ) -> Entry | None:  # fmt: skip
     header = read_header(accepted.envelope)
-    source = history.agents.get(header.source.decode(errors="replace"))
-    delegator = gone if source is None else nodes.get(source.incarnation, gone)
+    delegator = _asking_session(state, accepted, history, nodes)
     account = None
     if header.source == state.bus.name:  # it delivers an event
         delegator = state.bus.session
@@ -161,12 +159,14 @@ def _restore_work(
     if agent is None or choice is None:  # no broker leaves it so, but whoever asked must not wait for ever
         message = f"{header.target.decode(errors='replace')} is not there any more."
         error = ErrorInfo(code="agent_gone", message=message, retryable=True)
-        state.answer(delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE)
+        state.answer(
+            delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE, asked_by=accepted.asked_by
+        )
         return None
     parent = state.ledger.get(header.parent)
     if header.parent != NO_ID and parent is None and agent is not state.bus:
         error = ErrorInfo(code="parent_ended", message="The delegation that it was made for has ended.")
-        state.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE)
+        state.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE, asked_by=accepted.asked_by)
         return None
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(
@@ -178,8 +178,18 @@ def _restore_work(
         account=account, pinned=not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH), deadline=header.deadline,
         now=accepted.clock,
     )  # fmt: skip
-    entry.returns = accepted.returns
+    entry.returns, entry.asked_by = accepted.returns, accepted.asked_by
     return entry
+
+
+def _asking_session(state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session]) -> Session:
+    """The lost session of the process that asked; of one whose agents have all left it, one that is not expected back."""
+    source = history.agents.get(read_header(accepted.envelope).source.decode(errors="replace"))
+    life = accepted.asked_by or (("", b"") if source is None else source.life)
+    session = nodes.get(life[1])
+    if session is None or session.life != life:
+        session = Session(life[0], b"", state.now, lost=_RESTARTED, digest=life[1])
+    return session
 
 
 def _publisher(envelope: bytes, body: int) -> str:

@@ -71,8 +71,36 @@ def test_what_was_accepted_is_open_until_its_outcome_oldest_first():
     assert history.open[request_id(3)].envelope == delegation(3)
     assert history.open[request_id(3)].clock == CLOCK + 10
     assert (history.clock, history.wall) == (CLOCK + 20, WALL + 20)
-    assert history.ended.get(request_id(2)) == (b"a", b"d", 4)
+    assert history.ended.get(request_id(2)) == (b"a", b"d", 4, None)
     assert history.next == 5
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_who_asked_is_the_process_that_the_delegator_was_in_then(*, is_packed: bool):
+    ups = [agent_up("d", node, bytes([number]) * 16) for number, node in enumerate("kmn", 1)]
+    history = told([ups[0], delegation(1), delegation(2)], [ups[1], delegation(3)], [response(1)])
+    if is_packed:
+        history = History.of(history.pack())
+    history.apply(history.next, CLOCK, WALL, [ups[2], delegation(4), response(2), response(4)])
+
+    lives = [("k", b"\1" * 16), ("m", b"\2" * 16), ("n", b"\3" * 16)]
+    assert history.open[request_id(3)].asked_by == lives[1]
+    endings = [history.ended.get(request_id(number)) for number in (1, 2, 4)]
+    assert [None if ending is None else ending.asked_by for ending in endings] == [lives[0], lives[0], lives[2]]
+
+
+def test_a_checkpoint_of_an_older_ether_does_not_say_who_asked():
+    older = unpack(full().pack())
+    for state, fields in ((older, ("lives", "open_by")), (older["ended"], ("lives", "older_by", "newer_by"))):
+        for field in fields:
+            del state[field]
+
+    history = History.of(pack(older))
+
+    assert {work.asked_by for work in history.open.values()} == {None}
+    ending = history.ended.get(request_id(1))
+    assert ending is not None
+    assert ending.asked_by is None
 
 
 @pytest.mark.parametrize("status", [Status.ACCEPTED, Status.PROGRESS])
@@ -86,7 +114,7 @@ def test_what_was_refused_leaves_a_refusal():
     refusal = response(1, Status.REJECTED_CAPABILITY, source=b"ether")
     history = told([delegation(1), event("dead_letter", number=1), refusal])
 
-    assert (history.open, history.ended.get(request_id(1))) == ({}, (b"ether", b"d", 3))
+    assert (history.open, history.ended.get(request_id(1))) == ({}, (b"ether", b"d", 3, None))
 
 
 def test_what_the_bus_was_asked_of_itself_leaves_nothing_to_collect():
@@ -291,7 +319,7 @@ def test_a_checkpoint_of_version_1_is_brought_forward():
     work = history.open[request_id(1)]
     assert (work.clock, work.agent, work.capability, work.attempt, work.is_running) == (CLOCK, b"b", b"x.z", 2, True)
     assert {name: agent.is_down for name, agent in history.agents.items()} == {"a": False, "b": True}
-    assert history.ended.get(request_id(2)) == (b"a", b"d", 0)
+    assert history.ended.get(request_id(2)) == (b"a", b"d", 0, None)
     assert uncollected(history.ended, b"d") == [request_id(2)]
     assert request_id(3) in history.ended
     assert (history.next, history.token, history.leases) == (7, 3, {"f": ("a", request_id(9), 3)})
@@ -334,7 +362,9 @@ def test_a_mutated_checkpoint_is_read_or_corrupt(data: st.DataObject):
         History.of(bytes(whole))
 
 
-@pytest.mark.parametrize("field", ["next", "token", "open", "agents", "leaving", "scaling", "ended", "leases"])
+@pytest.mark.parametrize(
+    "field", ["next", "token", "open", "agents", "leaving", "scaling", "ended", "leases", "lives", "open_by"]
+)
 @pytest.mark.parametrize("value", [None, 7, "text", [7], [[7]], [["x", "y"]], {"a": 1}])
 def test_a_checkpoint_with_a_field_of_another_kind_is_corrupt(field: str, value: object):
     state = unpack(full().pack())
@@ -353,6 +383,7 @@ def test_bytes_that_are_no_checkpoint_are_corrupt():
 def full() -> History:
     """A history with something of everything."""
     return told(
+        [agent_up("d", "k", b"3" * 16)],
         [agent_up("a"), agent_up("b", "m", b"2" * 16), delegation(1), delegation(2), delegation(3), delegation(4)],
         [response(1), response(2, Status.PROGRESS), reassigned(3, "b")],
         [event("agent_down", agent="b", node="m", reason="node_lost"), granted(3, "a")],

@@ -133,7 +133,7 @@ def _forget_what_recovery_ended(recover: Any) -> Any:
     def mutated(state: BrokerState, *more: Any) -> None:
         recover(state, *more)
         (history,) = (one for one in more if isinstance(one, History))
-        for request_id, (_, _, number) in list(state.ended._newer.items()):
+        for request_id, (_, _, number, _) in list(state.ended._newer.items()):
             if number >= history.next:
                 del state.ended._newer[request_id]
 

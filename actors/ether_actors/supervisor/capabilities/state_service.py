@@ -98,7 +98,7 @@ class StateService:
     def _note_late(self, agent: Registration, header: Header) -> None:
         ending = self._state.ended.get(header.request_id)
         if self._state.ledger.get(header.request_id) is None and (ending is None or not ending.by):
-            agent.may_bring_unknown = False
+            agent.unknown_states -= 1
         self._late[_run(header)] = None
         if len(self._late) > _MOST_LATE:
             self._late.popitem(last=False)
@@ -115,7 +115,7 @@ class StateService:
         if not 1 <= header.attempt <= MAX_ATTEMPTS or _run(header) in self._late:
             return False
         is_open = self._state.ledger.get(header.request_id) is not None  # as another run, or with another agent
-        return is_open or self._was_given(session, header.request_id) or agent.may_bring_unknown
+        return is_open or self._was_given(session, header.request_id) or agent.unknown_states > 0
 
     def _was_given(self, session: Session, request_id: bytes) -> bool:
         """Whether a delegation has ended that was not refused, as far as is known.

@@ -105,7 +105,7 @@ class Delivery:
         state.ledger.advance(entry, _ENDED)
         state.end(
             session, entry.request_id, agent.name, entry.source, envelope,
-            payer=agent.session, is_volatile=entry.is_volatile,
+            payer=agent.session, asked_by=entry.asked_by, is_volatile=entry.is_volatile,
         )  # fmt: skip
         if session.lost and not session.is_expected:
             state.keep_dead_letter(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
@@ -164,7 +164,9 @@ class Delivery:
             entry.progress.forget(entry)
         if was_waiting:
             entry.agent.mailbox.forget(entry)
-        envelope = state.answer(session, asked, status, error, Flag.NONE, payer=payer, attempt=entry.attempt, **fields)
+        envelope = state.answer(
+            session, asked, status, error, Flag.NONE, payer=payer, asked_by=entry.asked_by, attempt=entry.attempt, **fields
+        )  # fmt: skip
         if session.lost and not session.is_expected:
             state.keep_dead_letter(Reason.UNREACHABLE, envelope, None, "the delegator is gone")
         self.count(status, entry)

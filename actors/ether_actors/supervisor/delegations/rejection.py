@@ -91,7 +91,9 @@ class RejectionPolicy:
             session.input.spend(ANSWER)
             state.tell(session, header.request_id, status, error, b"", **rejection.fields)
             return
-        state.answer(session, envelope, status, error, Flag.REFUSED, payer=session, **rejection.fields)
+        state.answer(
+            session, envelope, status, error, Flag.REFUSED, payer=session, asked_by=session.life, **rejection.fields
+        )
         if not is_question:
             self._delivery.count(status, None)
 

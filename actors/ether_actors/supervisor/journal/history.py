@@ -20,6 +20,7 @@ from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import INTERIM
 from ether_broker.errors import EtherError, JournalCorrupt
 from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.transport.sessions.session import Life
 from ether_broker.wire.frame import HEADER, PARENT, REQUEST_ID, Flag, Kind, read_header, rehead
 from ether_broker.wire.saved_state import SavedState
 
@@ -57,6 +58,8 @@ class Accepted:
     """How often it was handed back."""
     window: int = 0
     """The largest `Limits.window` of the brokers before the last under which it may have been sent."""
+    asked_by: Life | None = None
+    """The process that its delegator was in as it asked; None: an older Ether did not note it."""
 
     @property
     def parent(self) -> bytes:
@@ -92,6 +95,12 @@ class Present:
     """Whether it scales and was registered otherwise before, so that its node may have more than that."""
     came: int = field(default=0, compare=False)
     """The number of the event that says that it registered; 0 of one that a checkpoint knows."""
+    life: Life = field(init=False)
+    """The process that it was in."""
+
+    def __post_init__(self) -> None:
+        """Derive the life, once for all that it asks for."""
+        self.life = self.node, self.incarnation
 
 
 class History:
@@ -180,26 +189,31 @@ class History:
             kind = envelope[0]
             if kind == _DELEGATION:
                 request_id = _id_of(envelope)
-                opened[request_id] = Accepted(envelope, time)
+                opened[request_id] = Accepted(envelope, time, asked_by=self._asking(envelope))
             elif kind == _RESPONSE:
                 request_id = _id_of(envelope)
                 if envelope[1] not in INTERIM:
-                    if opened.pop(request_id, None) is not None:
-                        self._end(request_id, envelope, number)
+                    if (accepted := opened.pop(request_id, None)) is not None:
+                        self._end(request_id, envelope, number, accepted.asked_by)
                 elif request_id in opened:
                     opened[request_id].is_running = True
             elif kind == _EVENT:
                 self._number = number
                 self._event(envelope)
 
-    def _end(self, request_id: bytes, envelope: bytes, number: int) -> None:
+    def _asking(self, envelope: bytes) -> Life | None:
+        """The process that says a DELEGATION; None for the bus's own, which delivers events."""
+        agent = self.agents.get(envelope[HEADER.size : HEADER.size + envelope[_N_SOURCE]].decode(errors="replace"))
+        return None if agent is None else agent.life
+
+    def _end(self, request_id: bytes, envelope: bytes, number: int, asked_by: Life | None) -> None:
         source = HEADER.size + envelope[_N_SOURCE]  # read_header would be half of what a replay takes
         target = source + envelope[_N_TARGET]
         delegator = b"" if envelope.startswith(BUS_PREFIX, target) else envelope[source:target]
         if envelope[3] & _UNCOLLECTED:
             self.ended.keep(request_id, delegator)
         by = b"" if envelope[3] & _REFUSED else envelope[HEADER.size : source]
-        self.ended.note(request_id, by, delegator, number)
+        self.ended.note(request_id, by, delegator, number, asked_by if delegator else None)
 
     def _event(self, envelope: bytes) -> None:
         body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])
@@ -288,6 +302,7 @@ class History:
         manifests: dict[bytes, int] = {}
         for agent in self.agents.values():
             manifests.setdefault(agent.manifest, len(manifests))
+        lives: dict[Life | None, int] = {None: 0}
         return pack({
             "version": _VERSION,
             "next": self.next,
@@ -295,6 +310,8 @@ class History:
                 [work.envelope, work.clock, work.agent, work.capability, work.attempt, work.is_running, work.returns]
                 for work in self.open.values()
             ],
+            "open_by": [lives.setdefault(work.asked_by, len(lives)) for work in self.open.values()],
+            "lives": [*lives][1:],
             "manifests": list(manifests),
             "agents": [
                 [name, manifests[agent.manifest], agent.node, agent.incarnation, agent.is_down]
@@ -336,6 +353,12 @@ class History:
             (history.next,) = _checked([state["next"]], _NUMBER)
             works = [Accepted(*_checked(work, _WORK)) for work in state["open"]]
             history.open = {_id_of(work.envelope): work for work in works}
+            lives = [
+                None,
+                *((node, digest) for node, digest in (_checked(life, _LIFE) for life in state.get("lives", ()))),
+            ]
+            for work, number in zip(works, state.get("open_by", [0] * len(works)), strict=True):
+                work.asked_by = lives[number]  # an older Ether wrote none
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
             manifests = _checked(state["manifests"], (bytes,) * len(state["manifests"]))
             history.agents = {name: Present(manifests[kind], *agent) for name, kind, *agent in agents}
@@ -399,6 +422,7 @@ _TIME: Final = (str, float, float)
 _WORK: Final = (bytes, float, bytes, bytes, int, bool, int)
 _AGENT: Final = (str, int, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
+_LIFE: Final = (str, bytes)
 _STATE: Final = (int, bytes, int, bytes, str)
 
 

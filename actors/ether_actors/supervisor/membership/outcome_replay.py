@@ -18,7 +18,7 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
 from ether_broker.transport.sessions.cost import AGAIN_SHIFT
-from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session import Life, Session
 from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]
@@ -26,9 +26,7 @@ __all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]
 _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker that had taken it was lost."
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
-_GONE: Final = (
-    "Its outcome is for its delegator alone, which is not with this node, or left before the broker was restarted."
-)
+_GONE: Final = "Its outcome is for its delegator alone: this node did not ask for it, and does not have that agent."
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
@@ -148,14 +146,14 @@ class OutcomeReplay:
         return list(left)
 
     def go_on(self, session: Session, request_id: bytes) -> bool:
-        """Let the outcome of what is still open go to its delegator where that is now; False for what is not open.
+        """Let the outcome of what is still open go to who asks for it; False for what is not open.
 
-        Its node waits for the outcome though the delegator has left it. Who may not have it is told so, and waits no more.
+        Who may not have it is told so, and waits no more.
         """
         entry = self._state.ledger.get(request_id)
         if entry is None:
             return False
-        if entry.source in session.agents or session.is_same_life(entry.asking_session):
+        if self._may_have(session, entry.source, entry.asking_session.life):
             entry.asking_session = session
             self.on_back(entry)
         else:
@@ -173,7 +171,9 @@ class OutcomeReplay:
         if state.journal.identity:
             self._count(session, _LOOK)
         outcome = state.outcome(request_id)
-        if outcome is not None and self._is_of(session, read_header(outcome).target):
+        ending = state.ended.get(request_id)
+        asked_by = None if ending is None else ending.asked_by
+        if outcome is not None and self._may_have(session, read_header(outcome).target, asked_by):
             self._send(session, outcome)
             if request_id in state.ended.uncollected:
                 state.ended.collected(request_id)
@@ -191,10 +191,18 @@ class OutcomeReplay:
     def _tell_failed(self, session: Session, request_id: bytes, code: str, message: str) -> None:
         self._state.tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code=code, message=message))
 
-    def _is_of(self, session: Session, delegator: bytes) -> bool:
-        """Whether a delegator is with that node, or was before the broker was restarted and is with no other yet."""
+    def _may_have(self, session: Session, delegator: bytes, asked_by: Life | None) -> bool:
+        """Whether an outcome may go to a node: it has the delegator, or is the one that asked, which that may have left.
+
+        Args:
+            session: of the node.
+            delegator: the agent.
+            asked_by: None where that is not known any more. The delegator's node is the one that the journal knows then.
+        """
+        if session.life == asked_by:
+            return True
         agent = self._state.registry.get(delegator)
-        return agent is not None and session.is_same_life(agent.session)
+        return agent is not None and session.life == agent.session.life
 
     def _send(self, session: Session, outcome: bytes) -> None:
         self._count(session, len(outcome))

@@ -76,7 +76,7 @@ class Reconnection:
     def arrived(self, session: Session) -> None:
         """Give a node that is back time to register its agents."""
         before = self._expected.get(session.digest)
-        if before is not None and session.is_same_life(before):
+        if before is not None and session.life == before.life:
             now = self._state.now
             end = self._ends.setdefault(session.digest, now + _RETURNS * self._reclaim)
             later = min(now + self._reclaim, end)  # it may break again and again as it comes back
@@ -144,11 +144,11 @@ class Reconnection:
 
     def may_speak_for(self, session: Session, agent: Registration) -> bool:
         """Whether an agent that is expected back is one of a node's that is."""
-        return agent.session.digest in self._expected and session.is_same_life(agent.session)
+        return agent.session.digest in self._expected and session.life == agent.session.life
 
     def is_another_life(self, before: Session, session: Session) -> bool:
         """Whether an agent that the broker expects back comes from another process than the one that had its work."""
-        return before.digest in self._expected and not session.is_same_life(before)
+        return before.digest in self._expected and session.life != before.life
 
     def resume(self, session: Session, body: dict[str, Any]) -> None:
         """Take note of what a node that is back holds, and of what it waits for."""
@@ -175,7 +175,7 @@ class Reconnection:
         again: list[Entry] = []
         held = agent.session.holding.pop(agent.name, {})
         works = self._unclaimed.pop(agent.name, [])
-        if before is not None and before is not agent.session and agent.session.is_same_life(before):
+        if before is not None and before is not agent.session and agent.session.life == before.life:
             again = self._compare(agent, works, held)
             first = self._expected.get(before.digest)
             if first is before:  # not what was back before it broke: that gives the others time once

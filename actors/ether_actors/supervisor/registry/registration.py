@@ -89,9 +89,9 @@ class Registration:
     """Among which it is chosen."""
     refused_incarnation: bytes = b""
     """The incarnation of it whose state was refused last: nothing else of that is saved."""
-    may_bring_unknown: bool = False
-    """Whether the first late state may be one of a delegation of which this broker knows nothing, as it was a volatile one of
-    the broker before it. What its incarnation saves later follows that, also if some between are lost."""
+    unknown_states: int = 0
+    """How many late states may be of delegations of which this broker knows nothing, as they were volatile ones of the broker
+    before it: as many as that may have given to its node."""
     listener: Callable[[Registration], None] | None = None
     """Told when it has more or less to do, or another condition, and when it leaves its replicas: of an instance of an agent
     that scales."""

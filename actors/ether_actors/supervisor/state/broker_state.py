@@ -27,7 +27,7 @@ from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
 from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import ANSWER, DEAD_LETTER
-from ether_broker.transport.sessions.session import Session
+from ether_broker.transport.sessions.session import Life, Session
 from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.codec import external_id, pack_response, read_response
 from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header
@@ -171,7 +171,7 @@ class BrokerState:
 
     def answer(
         self, session: Session, asked: bytes, status: Status, error: ErrorInfo | None, flag: Flag,
-        *, payer: Session | None = None, **fields: object,
+        *, payer: Session | None = None, asked_by: Life | None = None, **fields: object,
     ) -> bytes:  # fmt: skip
         """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too.
 
@@ -182,6 +182,7 @@ class BrokerState:
             error: of it.
             flag: REFUSED or none.
             payer: the node whose doing it is; None: the delegator's.
+            asked_by: as of `Ending`; None: the session's.
             **fields: of the response.
         """
         header = read_header(asked)
@@ -191,12 +192,15 @@ class BrokerState:
         payer = payer or session
         payer.input.spend(ANSWER)
         by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
-        self.end(session, header.request_id, by, source, envelope, payer=payer, is_volatile=is_volatile)
+        asked_by = asked_by or session.life
+        self.end(
+            session, header.request_id, by, source, envelope, payer=payer, asked_by=asked_by, is_volatile=is_volatile
+        )  # fmt: skip
         return envelope
 
     def end(
         self, session: Session, request_id: bytes, by: bytes, source: bytes, envelope: bytes, *, payer: Session,
-        is_volatile: bool,
+        asked_by: Life | None, is_volatile: bool,
     ) -> None:  # fmt: skip
         """Give a delegator the outcome of a delegation that was accepted, or refused, and remember it.
 
@@ -207,6 +211,7 @@ class BrokerState:
             source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
             envelope: the outcome.
             payer: the node whose doing the outcome is.
+            asked_by: as of `Ending`.
             is_volatile: whether it may leave before it is in the journal.
         """
         if session is self.bus.session:  # an event was handled: nobody waits to hear of it
@@ -217,7 +222,8 @@ class BrokerState:
                 self.ended.keep(request_id, source, b"" if self.journal.identity else envelope)
             send = self.session_table.send_aside if is_volatile else self.session_table.send
             send(session, envelope)
-        self.ended.note(request_id, by, source, self.tap.next + len(self.passing))
+        number = self.tap.next + len(self.passing)
+        self.ended.note(request_id, by, source, number, asked_by if source else None)
         self.pass_on(payer, envelope)
 
     def pass_on(self, payer: Session, envelope: bytes) -> None:

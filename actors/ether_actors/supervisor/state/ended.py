@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import chain, count, islice
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ether_actors.supervisor.state.numbered import SPARE, following
 from ether_broker.envelope.ids import PROCESS, is_rising, made_at
+
+if TYPE_CHECKING:
+    from ether_broker.transport.sessions.session import Life
 
 __all__ = ["CLOCKS_APART", "MOST_PROCESSES", "REMEMBERED", "Ended", "Ending"]
 
@@ -32,6 +35,12 @@ class Ending(NamedTuple):
     """The delegator."""
     number: int
     """Of the outcome, among all that passed."""
+    asked_by: Life | None
+    """The process that asked; None if that is not known, or nobody waits for the outcome."""
+
+
+_Ending = tuple[bytes, bytes, int, "Life | None"]
+"""As `Ending`, but plain: the garbage collector stops looking at plain tuples, and not at named ones."""
 
 
 class Ended:
@@ -49,10 +58,9 @@ class Ended:
     def __init__(self, *, most: int = REMEMBERED, size: int = _MOST_BYTES) -> None:
         self._most = most
         self._size = size
-        self._newer: dict[bytes, tuple[bytes, bytes, int]] = {}
-        self._older: dict[bytes, tuple[bytes, bytes, int]] = {}
-        """Plain tuples: the garbage collector stops looking at them, as it does not at named ones."""
-        self._forgotten: dict[bytes, tuple[bytes, bytes, int]] = {}
+        self._newer: dict[bytes, _Ending] = {}
+        self._older: dict[bytes, _Ending] = {}
+        self._forgotten: dict[bytes, _Ending] = {}
         """The generation before `_older`, still to be freed."""
         self._passed = 0
         """How many of the older ones `_highest` and `_dropped` stand for already; the others follow as new ones come.
@@ -86,9 +94,9 @@ class Ended:
         found = self._newer.get(request_id) or self._older.get(request_id)
         return None if found is None else Ending._make(found)
 
-    def note(self, request_id: bytes, by: bytes, source: bytes, number: int) -> None:
+    def note(self, request_id: bytes, by: bytes, source: bytes, number: int, asked_by: Life | None = None) -> None:
         """Remember that a delegation has ended; the arguments are those of `Ending`."""
-        self._newer[request_id] = by, source, number
+        self._newer[request_id] = by, source, number, asked_by
         if len(self._newer) >= self._due:
             self._go_on()
 
@@ -106,7 +114,7 @@ class Ended:
         self._passed = 0 if is_full else self._due
         self._due = min(self._passed + _FORGOTTEN_AT_A_TIME, self._most)
 
-    def _drop(self, endings: dict[bytes, tuple[bytes, bytes, int]]) -> None:
+    def _drop(self, endings: dict[bytes, _Ending]) -> None:
         for request_id in endings:
             if self._is_above(request_id):
                 self._highest[request_id[PROCESS]] = request_id
@@ -213,7 +221,7 @@ class Ended:
         waiting = {
             request_id: (source, b"")
             for endings in (self._older, self._newer)
-            for request_id, (_, source, _) in endings.items()
+            for request_id, (_, source, _, _) in endings.items()
             if source and request_id not in self.uncollected
         }
         # of too many, those that may have been collected go first
@@ -231,9 +239,13 @@ class Ended:
 
     def pack(self) -> dict[str, Any]:
         """What `of` reads."""
+        lives: dict[Life | None, int] = {None: 0}
         return {
-            "older": [[request_id, *ending] for request_id, ending in self._older.items()],
-            "newer": [[request_id, *ending] for request_id, ending in self._newer.items()],
+            "older": [[request_id, *ending[:3]] for request_id, ending in self._older.items()],
+            "newer": [[request_id, *ending[:3]] for request_id, ending in self._newer.items()],
+            "older_by": [lives.setdefault(ending[3], len(lives)) for ending in self._older.values()],
+            "newer_by": [lives.setdefault(ending[3], len(lives)) for ending in self._newer.values()],
+            "lives": [*lives][1:],
             "dropped": [self.has_dropped, max((self._dropped, *self._highest.values()))],  # what older brokers go by
             "highest": [self._dropped, *self._highest.values()],
             "uncollected": [[request_id, source] for request_id, (source, _, _) in self.uncollected.items()],
@@ -247,9 +259,11 @@ class Ended:
             KeyError, TypeError, ValueError: it is something else.
         """
         ended = cls(most=most)
+        lives: list[Life | None] = [None, *zip(*_columns(state.get("lives", []), str, bytes), strict=True)]
         for name, endings in (("older", ended._older), ("newer", ended._newer)):
             ids, agents, sources, numbers = _columns(state[name], bytes, bytes, bytes, int)
-            endings.update(zip(ids, zip(agents, sources, numbers, strict=True), strict=True))
+            by = [lives[number] for number in state.get(f"{name}_by", [0] * len(ids))]  # an older Ether wrote none
+            endings.update(zip(ids, zip(agents, sources, numbers, by, strict=True), strict=True))
         ended.has_dropped, highest = state["dropped"]
         ended._dropped, *makers = state.get("highest", [highest])
         if type(ended.has_dropped) is not bool or {*map(type, makers), type(ended._dropped)} != {bytes}:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Choice, Registration
     from ether_actors.supervisor.state.progress_limiter import ProgressLimiter
     from ether_broker.transport.sessions.account import Account
-    from ether_broker.transport.sessions.session import Session
+    from ether_broker.transport.sessions.session import Life, Session
     from ether_broker.wire.frame import Header
 
 __all__ = ["ENTRY_OVERHEAD", "Entry", "Ledger", "State"]
@@ -63,8 +63,8 @@ class Entry:
     """
 
     __slots__ = (
-        "account", "agent", "asking_session", "attempt", "capability", "chain_length", "children", "deadline", "envelope",
-        "holds_credit", "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "priority", "progress",
+        "account", "agent", "asked_by", "asking_session", "attempt", "capability", "chain_length", "children", "deadline",
+        "envelope", "holds_credit", "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "priority", "progress",
         "request_id", "returns", "size", "slot", "source", "state",
     )  # fmt: skip
 
@@ -73,6 +73,8 @@ class Entry:
     """The delegator's agent name."""
     asking_session: Session
     """Of the delegator's node, which gets the outcome."""
+    asked_by: Life | None
+    """The process that asked first; None if a broker before this one took it and does not say."""
     account: Account
     """Of whoever caused it: the delegator's, or of an event's publisher; when it has ended, the specialist's."""
     agent: Registration
@@ -117,6 +119,7 @@ class Entry:
         self.request_id = header.request_id
         self.source = header.source
         self.asking_session = asking_session
+        self.asked_by = asking_session.life
         self.account = asking_session.account if account is None else account
         self.agent = choice.agent
         self.capability = choice.name

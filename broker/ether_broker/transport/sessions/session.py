@@ -16,7 +16,10 @@ from ether_broker.transport.sessions.turns import InputQueue
 if TYPE_CHECKING:
     from ether_broker.security.access_list import DelegateRule
 
-__all__ = ["Fetch", "Session"]
+__all__ = ["Fetch", "Life", "Session"]
+
+Life = tuple[str, bytes]
+"""A process under the name of a node, whichever of its sessions: (node, digest of its incarnation)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -99,21 +102,20 @@ class Session:
     """Where it talks."""
     digest: bytes = b""
     """Of its incarnation: what others are told, because with the incarnation they could speak in its place."""
+    life: Life = field(init=False)
+    """The node and the digest: who knows an incarnation is not yet that node."""
 
     def __post_init__(self) -> None:
-        """Derive the digest."""
+        """Derive the digest and the life."""
         self.input.session = self
         digest = hashlib.blake2b(self.incarnation, digest_size=INCARNATION, person=b"ether-node")
         self.digest = self.digest or digest.digest()
+        self.life = self.node, self.digest
 
     @property
     def principal(self) -> str:
         """Whose shares it uses: the key of its connections, or its node's name where there are no keys."""
         return self.owner or self.node
-
-    def is_same_life(self, other: Session) -> bool:
-        """Whether another session is of the same process, under one name; who knows an incarnation is not yet that node."""
-        return self.digest == other.digest and self.node == other.node
 
     def share_window(self) -> None:
         """Share out what may be under way to its observers, now that one came or went."""
