@@ -17,8 +17,9 @@ import pytest
 
 from ether import Handle, Limits, Runtime, Scale, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
-from ether.cluster.reloading.hosted_node import place
+from ether.cluster.reloading.hosted_node import HostedNode, place
 from ether.observers import Probe
+from ether.process.process_supervisor import ProcessSupervisor
 from ether_actors.backoff import Backoff
 from ether_actors.restarts.supervisor_spec import Restart
 from ether_broker.errors import Closed, InvalidSpec, Unserialisable, UsageError
@@ -1462,6 +1463,36 @@ def test_a_node_that_cannot_be_started_any_more_is_gone_if_it_is_to_go(tmp_path:
         assert list(it.pids()) == ["broker", "n1"]
 
     assert report == ReloadReport(stopped=("n2", "n2/keeper"), unchanged=("n1", "n1/here"))
+
+
+def test_a_node_that_comes_up_while_the_new_nodes_are_let_in_finishes_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    remove, begun = ProcessSupervisor.remove, list[Handle]()
+    with down(tmp_path, node("n2", fragile(tmp_path))) as it:
+        admit = it.cluster._admit
+
+        def admit_late(nodes: list[HostedNode]) -> None:
+            processes = it.cluster._process_supervisor
+            assert processes is not None
+            if not begun:
+                (tmp_path / "fatal").unlink()
+                processes.end_backoffs(10.0)
+                begun.append(it.begin("keeper"))
+            admit(nodes)
+
+        def remove_working(self: ProcessSupervisor, name: str, *, at_once: bool = False) -> None:
+            it.go()
+            remove(self, name, at_once=at_once)
+
+        monkeypatch.setattr(it.cluster, "_admit", admit_late)
+        monkeypatch.setattr(ProcessSupervisor, "remove", remove_working)
+        report = it.reload(node("n1", HERE), node("n2", fragile(tmp_path, "second")))
+        answer = begun[0].result(10).unwrap().data
+        assert it.ask("keeper")["word"] == "second"
+
+    assert (answer["attempt"], answer["word"]) == (1, "first")
+    assert report == ReloadReport(started=("n2", "n2/keeper"), unchanged=("n1", "n1/here"))
 
 
 @pytest.mark.filterwarnings("ignore:n2 gave up, and the others go on:RuntimeWarning")

@@ -104,9 +104,12 @@ class Reload:
         self._failed: dict[str, str] = {}
 
     def remove_down(self) -> None:
-        """Remove what does not come up any more: it neither starts as it was, nor keeps its agents from others."""
+        """Remove what does not come up any more: it neither starts as it was, nor keeps its agents from others.
+
+        One that has come up since all the same finishes what it has.
+        """
         for node in self._down:
-            self._processes.remove(node, at_once=True)
+            self._processes.remove(node, at_once=not self._processes.is_up(node))
 
     def run(self) -> ReloadReport:
         """Make all other steps.
