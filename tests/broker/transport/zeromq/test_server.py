@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -156,6 +157,19 @@ def test_a_waiting_receive_returns_when_it_is_woken(broker: ZmqServer):
 
     assert broker.receive(PATIENCE) == []
     waker.join()
+
+
+@pytest.mark.parametrize("patience", [0.0, PATIENCE])
+def test_who_speaks_is_heard_at_once_though_each_receive_is_woken(context, peers: Peers, patience: float):
+    """Over inproc: what was sent is there before `send` returns."""
+    with contextlib.closing(ZmqServer("inproc://broker", context)) as broker:
+        one = peers.connect(broker, b"t" + ONE)
+        for number in range(5):
+            one.send(b"%d" % number)
+            broker.wake()
+            assert broker.receive(patience) == [(b"t" + ONE, b"%d" % number)]
+            broker.wake()
+            assert broker.receive(patience) == []
 
 
 def test_a_receive_without_patience_returns_at_once(broker: ZmqServer):
