@@ -925,7 +925,9 @@ def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
         raise UsageError(f"{agent.__name__} is not an Agent: derive it from ether.Agent.")
     if not isinstance(count, int) or count < 0:
         raise UsageError(f"start_many(…, {count!r}): how many is a whole number, 0 or more.")
-    if cls is not None and not cls.manifest().declared and cls.on_receive is Agent.on_receive:
+    if cls is None or cls.manifest().declared:
+        return
+    if (cls.on_receive, cls.on_start) == (Agent.on_receive, Agent.on_start):  # else it may act by itself
         how = 'decorate a method with @capability("…") or @on_event("…")'
         msg = f"{cls.__qualname__} declares no capability, so nobody can ask it: {how}."
         logger.warning(msg)

@@ -65,6 +65,11 @@ class Wide(Writer):
     max_concurrency = "8"
 
 
+class SelfStarter(Agent):
+    def on_start(self) -> None:
+        self.started = True
+
+
 class Forgetful(Agent):
     def write(self, text: str = "") -> str:
         return text
@@ -311,6 +316,7 @@ def test_an_agent_that_nobody_can_ask_is_warned_of(bus: TestRuntime, caplog: pyt
     with caplog.at_level(logging.WARNING, "ether"):
         bus.start(Listener)
         bus.start(Writer)
+        bus.start(SelfStarter)
         assert not caplog.records
         bus.start(Forgetful)
 
