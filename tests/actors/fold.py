@@ -64,7 +64,7 @@ def _work(state: BrokerState) -> list[tuple[object, ...]]:
             entry.request_id, entry.source, entry.agent.name, entry.capability, entry.attempt, entry.returns,
             entry.state is State.RUNNING, entry.pinned,
             NO_ID if entry.parent is None or entry.parent.is_over else entry.parent.request_id,
-            [child.request_id for child in entry.children or ()], None if is_bus(entry) else entry.asked_by,
+            [child.request_id for child in entry.children or ()], None if is_bus(entry) else entry.asked_from,
         )
         for entry in state.ledger.running
     ]  # fmt: skip
@@ -81,7 +81,7 @@ def _folded_work(history: History) -> list[tuple[object, ...]]:
             request_id, header.source, work.agent or header.target, work.capability or header.capability, work.attempt,
             work.returns, work.is_running, not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH),
             work.parent if work.parent in history.open else NO_ID, children.get(request_id, []),
-            None if header.target.startswith(b"ether") else work.asked_by,
+            None if header.target.startswith(b"ether") else work.asked_from,
         ))  # fmt: skip
     return found
 

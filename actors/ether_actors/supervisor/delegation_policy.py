@@ -62,8 +62,6 @@ _RESENT: Final = int(Flag.RESENT)  # an IntFlag's & costs ten times an int's
 _VOLATILE: Final = int(Flag.VOLATILE)
 _FALLTHROUGH: Final = int(Flag.FALLTHROUGH)
 _BROKER_LOST: Final = "Its broker was lost, and it did not wait for the journal: nobody knows whether it ran."
-_BACK_BY: Final = 60.0
-"""Seconds after its begin in which nodes of a broker before come back to a broker."""
 _ROUTED: Final = int(Flag.ROUTED)
 _DELEGATORS: Final = int(Flag.RESENT | Flag.VOLATILE | Flag.FALLTHROUGH) | NOT_NORMAL
 """What a delegator may set; the others only the broker says."""
@@ -179,8 +177,10 @@ class DelegationPolicy:
         """Whether this id was rejected for another delegator, which has acknowledged it: the id is free."""
         ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
-        if ending is None or ending.by or ending.source in {header.source, b""} or request_id in ended.uncollected:
+        if ending is None or ending.by or ending.source == header.source or request_id in ended.uncollected:
             return False
+        if not ending.source:  # a question to the bus, whose answer is of the moment
+            return True
         return not self._replay.is_on_its_way(request_id, ending.source, payer=session)
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
@@ -278,7 +278,7 @@ class DelegationPolicy:
         There may have been one though the journal was empty: killed before its first commit. Its nodes come back soon.
         """
         state = self._state
-        is_first = not state.has_recovered and state.now > state.began + _BACK_BY
+        is_first = not state.has_recovered and not state.is_young
         return not is_first and not state.ended.is_new(header.request_id, session.incarnation)
 
 

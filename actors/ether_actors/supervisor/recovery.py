@@ -160,13 +160,13 @@ def _restore_work(
         message = f"{header.target.decode(errors='replace')} is not there any more."
         error = ErrorInfo(code="agent_gone", message=message, retryable=True)
         state.answer(
-            delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE, asked_by=accepted.asked_by
+            delegator, accepted.envelope, Status.REJECTED_CAPABILITY, error, Flag.NONE, asked_from=accepted.asked_from
         )
         return None
     parent = state.ledger.get(header.parent)
     if header.parent != NO_ID and parent is None and agent is not state.bus:
         error = ErrorInfo(code="parent_ended", message="The delegation that it was made for has ended.")
-        state.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE, asked_by=accepted.asked_by)
+        state.answer(delegator, accepted.envelope, Status.CANCELLED, error, Flag.NONE, asked_from=accepted.asked_from)
         return None
     flags = header.flags | (Flag.REDELIVERED if accepted.attempt > header.attempt else 0)
     envelope = rehead(
@@ -178,14 +178,14 @@ def _restore_work(
         account=account, pinned=not header.flags & (Flag.ROUTED | Flag.FALLTHROUGH), deadline=header.deadline,
         now=accepted.clock,
     )  # fmt: skip
-    entry.returns, entry.asked_by = accepted.returns, accepted.asked_by
+    entry.returns, entry.asked_from = accepted.returns, accepted.asked_from
     return entry
 
 
 def _asking_session(state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session]) -> Session:
     """The lost session of the process that asked; of one whose agents have all left it, one that is not expected back."""
     source = history.agents.get(read_header(accepted.envelope).source.decode(errors="replace"))
-    life = accepted.asked_by or (("", b"") if source is None else source.life)
+    life = accepted.asked_from or (("", b"") if source is None else source.life)
     session = nodes.get(life[1])
     if session is None or session.life != life:
         session = Session(life[0], b"", state.now, lost=_RESTARTED, digest=life[1])

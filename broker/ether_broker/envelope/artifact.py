@@ -23,6 +23,7 @@ from ether_broker.asyncio_checks import runs_event_loop
 from ether_broker.envelope.model import AgentName, Model
 from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
 from ether_broker.number import is_number
+from ether_broker.text import printable
 
 __all__ = ["Artifact", "ArtifactSource"]
 
@@ -249,8 +250,8 @@ class Artifact(Model):
     def _unreadable(self, error: OSError | ValueError) -> ArtifactMismatch:
         reason = error.strerror or error if isinstance(error, OSError) else error
         msg = (
-            f"{self.path} cannot be read here: {reason}. A relative path begins at `root`; and another machine can read "
-            "what was made by `task.artifact(path)` or `bus.artifact(path)`."
+            f"{printable(self.path)} cannot be read here: {reason}. A relative path begins at `root`; and another machine can "
+            "read what was made by `task.artifact(path)` or `bus.artifact(path)`."
         )
         return ArtifactMismatch(msg, self.path, self.sha256)
 
@@ -260,11 +261,13 @@ class Artifact(Model):
         if self.size is not None and found != self.size:
             raise self._mismatch(None, found)
         if max_bytes is not None and found > max_bytes:
-            raise ArtifactUnavailable(f"{self.path} has more than max_bytes={max_bytes:,}, the most that is read.")
+            raise ArtifactUnavailable(
+                f"{printable(self.path)} has more than max_bytes={max_bytes:,}, the most that is read."
+            )
         most = MOST_FETCHED if max_bytes is None else max_bytes
         if self.size is None and found > most:
             raise ArtifactUnavailable(
-                f"{self.path} has more than {most:,} bytes, and nobody said how many were sealed: give max_bytes."
+                f"{printable(self.path)} has more than {most:,} bytes, and nobody said how many were sealed: give max_bytes."
             )
         try:
             digest, size = digest_of(file, most if self.size is None else self.size, write)
@@ -279,7 +282,7 @@ class Artifact(Model):
     def _mismatch(self, digest: str | None, size: int) -> ArtifactMismatch:
         """The error, whose message tells nothing of the other file: it may go to who must not know."""
         sealed = "" if self.size is None else f"{self.size:,} "
-        msg = f"{self.path} is not what was sealed: {sealed}bytes with the SHA-256 {self.sha256}."
+        msg = f"{printable(self.path)} is not what was sealed: {sealed}bytes with the SHA-256 {self.sha256}."
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
 
 

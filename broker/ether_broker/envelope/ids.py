@@ -22,11 +22,18 @@ PROCESS = slice(11, None)
 _PREFIX_SECONDS = 0.001
 
 
+_FRESH = 31
+"""Random bits with which the counter begins in a new millisecond: half of its numbers follow."""
+_GAP = 20
+"""Random bits that it leaves out in a millisecond of a clock that was set back."""
+
+
 class _Source:
     """A millisecond, a counter of 32 bits and 42 random bits drawn once a process.
 
-    Drawing 10 random bytes an id costs more than the rest of it; RFC 9562 §6.2 method 1 allows a counter in their
-    place, and the process's random bits keep two processes apart.
+    Drawing 10 random bytes an id costs more than the rest of it; RFC 9562 §6.2 method 1 allows a counter in their place, and
+    the process's random bits keep two processes apart. The counter goes on from a random number in each millisecond, so that
+    who knows an id cannot tell those to come, and use them first.
     """
 
     def __init__(self) -> None:
@@ -37,23 +44,35 @@ class _Source:
         # A lock of its own: the parent's may have been held by another thread when it forked.
         self._lock = threading.RLock()  # a finalizer that runs with it may make an id
         self._node = int.from_bytes(os.urandom(6)) & ((1 << 42) - 1)
-        self._count = int.from_bytes(os.urandom(3))
-        self._until = 0.0
+        self._count = 0
+        self._since = self._until = 0.0
         self._high = 0
 
     def next(self) -> bytes:
         now = time.time()
         with self._lock:
-            if now >= self._until:  # of a clock that is set back the last time stays: ids rise
-                self._until = now + _PREFIX_SECONDS
-                self._high = int(now * 1000) << 80
-            self._count = count = (self._count + 1) & 0xFFFFFFFF
-            if not count:
-                self._until += _PREFIX_SECONDS
+            count = self._count + 1
+            if not self._since <= now < self._until:
+                count = self._begin(now, count)
+            if count > 0xFFFFFFFF:  # noqa: PLR2004  its 32 bits
+                count = _random(_FRESH)
                 self._high += 1 << 80
-            high = self._high
+            self._count, high = count, self._high
         bits = high | 0x7 << 76 | (count >> 20) << 64 | 0b10 << 62 | (count & 0xFFFFF) << 42 | self._node
         return bits.to_bytes(16)
+
+    def _begin(self, now: float, count: int) -> int:
+        """Begin a millisecond; returns its first count. Of a clock that was set back the last time stays: ids rise."""
+        self._since, self._until = now, now + _PREFIX_SECONDS
+        high = int(now * 1000) << 80
+        if high <= self._high:
+            return count + _random(_GAP)
+        self._high = high
+        return _random(_FRESH)
+
+
+def _random(bits: int) -> int:
+    return int.from_bytes(os.urandom(4)) >> 32 - bits
 
 
 new_id = _Source().next

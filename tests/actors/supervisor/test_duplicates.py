@@ -129,14 +129,22 @@ def test_a_forged_request_with_a_known_id_is_answered_nothing():
     assert hall.took(Kind.RESPONSE) == []
 
 
-@pytest.mark.parametrize("is_forged", [True, False])
+@pytest.mark.parametrize(
+    ("source", "capability", "code"),
+    [
+        ("desk", "no.such.thing", "forged_sender"), ("hall", "no.such.thing", "no_holder"),
+        ("hall", "ether.no-such", "no_holder"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("has_left_the_ring", [False, True])
-def test_what_was_refused_to_another_stands_in_nobodys_way(is_forged: bool, has_left_the_ring: bool):
+def test_what_was_refused_to_another_stands_in_nobodys_way(
+    source: str, capability: str, code: str, *, has_left_the_ring: bool
+) -> None:
     bus = Bus(tap_count=16)
     desk, hall, worker = bus.delegator("desk"), bus.delegator("hall"), bus.node("w", "w")
-    number = hall.delegate("desk" if is_forged else "hall", "no.such.thing")
+    number = hall.delegate(source, capability)
     bus.step()
-    assert hall.outcome().code == ("forged_sender" if is_forged else "no_holder")
+    assert hall.outcome().code == code
     hall.acknowledge()
     for _ in range(20 if has_left_the_ring else 0):
         desk.delegate("desk", "no.such.thing")

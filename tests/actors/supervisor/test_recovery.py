@@ -1103,6 +1103,44 @@ def test_a_node_has_what_an_agent_asked_for_that_left_it(
     assert [*asked.outcomes, *((status, code) for _, status, code in a.other)] == [(Status.COMPLETED, "")]
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+@pytest.mark.parametrize("crashes", [True, False])
+def test_a_node_has_what_its_agent_asked_for_though_that_was_at_another_since(
+    *, has_ended: bool, crashes: bool
+) -> None:
+    world = World()
+    a, b, w = world.life("a", "x"), world.life("b"), world.life("n", "w")
+    world.settle()
+    asked = a.ask("once", to="w", source="x", timeout=60.0)
+    world.settle()
+    a.leave("x")
+    world.settle()
+    other = world.life("c", "x")
+    world.settle()
+    other.await_again([asked.number])
+    world.settle()
+    if has_ended:
+        w.answer(asked.number)
+        world.settle()
+    other.leave("x")
+    world.settle()
+    if crashes:
+        world.crash()
+        back(world, a, b, w, other)
+    for life in (a, b, other):
+        life.other.clear()
+    asked.outcomes.clear()
+    for life in (b, a):
+        life.await_again([asked.number])
+    world.settle()
+    if not has_ended:
+        w.answer(asked.number)
+        world.settle()
+
+    assert [*asked.outcomes, *((status, code) for _, status, code in a.other)] == [(Status.COMPLETED, "")]
+    assert {code for _, _, code in b.other} == {"delegator_gone"}
+
+
 def test_an_outcome_that_was_under_way_to_a_lost_node_is_there_when_it_is_back():
     world = World()
     d, a = pair(world)

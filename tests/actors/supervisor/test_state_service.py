@@ -204,6 +204,23 @@ def test_that_of_an_answer_to_what_nobody_has_delegated_or_was_refused_is_not_sa
     assert differences(bus.supervisor, bus.history) == []
 
 
+@pytest.mark.parametrize("age", [30.0, 90.0])
+def test_that_of_what_a_broker_before_may_have_given_is_saved_while_its_nodes_come_back(age: float) -> None:
+    bus = Bus()
+    bus.supervisor.recover(bus.now, bus.wall)
+    bus.pass_time(age)
+    bus.delegator("desk")
+    worker = bus.node("n")
+    worker.send(Kind.RESUME, body={"awaiting": []})
+    worker.register("w")
+    bus.step()
+    for number in range(3):
+        answer(worker, "w", 70 + number, state(number, b"changed"))
+        bus.step()
+
+    assert saved(bus) == ((3, b"changed") if age < 60.0 else None)
+
+
 @pytest.mark.parametrize("has_journal", [True, False])
 def test_that_of_a_late_answer_is_saved_though_its_delegation_is_not_remembered_any_more(*, has_journal: bool) -> None:
     bus = Bus()

@@ -39,7 +39,9 @@ def test_ids_rise_within_a_process():
 
 
 def test_ids_of_a_thousand_turns_of_the_counter_are_uuids(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ids.time, "time", lambda: 1_700_000_000.0)
     source = ids._Source()
+    source.next()
     for count in (0xFFFFE, 0xFFFFF, 0xFFFFFFFE, 0xFFFFFFFF):
         source._count = count
         assert uuid.UUID(bytes=source.next()).version == 7
@@ -117,6 +119,23 @@ def test_a_clock_that_is_set_back_and_right_again_keeps_ids_rising(monkeypatch: 
         made.append(source.next())
 
     assert made == sorted(made)
+
+
+@pytest.mark.parametrize("step", [0.002, -0.002])
+def test_who_knows_an_id_of_a_process_cannot_tell_those_of_later_milliseconds(
+    monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    now = [1_700_000_000.0]
+    monkeypatch.setattr(ids.time, "time", lambda: now[0])
+    source = ids._Source()
+    counts, made = [], [source.next()]
+    for _ in range(100):
+        now[0] += step
+        made.append(source.next())
+        counts.append(int.from_bytes(made[-1][6:11]) - int.from_bytes(made[-2][6:11]))
+
+    assert made == sorted(made)
+    assert len(set(counts)) > 90, "the same step from each to the next would tell all"
 
 
 def test_ids_rise_over_the_turn_of_the_counter(monkeypatch: pytest.MonkeyPatch):

@@ -20,7 +20,7 @@ from ether_broker.dead_letters import DeadLetter, Reason
 from ether_broker.encoding.bounded import MANIFEST, QUESTION, read, read_map
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.manifest.manifest import SCHEMAS, Capability, Manifest
-from ether_broker.envelope.names import BUS_PREFIX, SUPERVISOR
+from ether_broker.envelope.names import BUS_PREFIX, PUBLISH, SUPERVISOR
 from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import BY_CODE, Status
@@ -113,12 +113,15 @@ class Administration:
 
     def _check_access(self, session: Session, source: bytes, name: str, *, change: bool) -> None:
         """Raise Refusal for who may not ask this, or not change something by it."""
-        if name in _ONES_OWN or self._state.access.may_administer(session.node, name_of(source), change=change):
+        access, asker = self._state.access, name_of(source)
+        if name == PUBLISH:  # who may delegate nothing reaches no subscriber
+            may = bool(access.grant(session.node, asker).rules)
+        else:
+            may = name in _ONES_OWN or access.may_administer(session.node, asker, change=change)
+        if may:
             return
         verb = "change" if change else "ask"
-        message = (
-            f"{name_of(source)} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
-        )
+        message = f"{asker} on node {session.node!r} may not {verb} {name!r}: the access list does not have it."
         self._state.session_table.refusals.note(session.node, AccessDenied.code, message)
         raise Rejection(Status.REJECTED_CAPABILITY, AccessDenied.code, message)
 
@@ -385,7 +388,7 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
     "ether.leases": Administration.leases,
     "ether.lease": lambda bus, entry, params: bus.lease_service.claim(entry, params),
     "ether.release": lambda bus, entry, params: bus.lease_service.release(entry, params),
-    "ether.publish": lambda bus, entry, params: bus.event_service.publish(entry, params),
+    PUBLISH: lambda bus, entry, params: bus.event_service.publish(entry, params),
     "ether.states": lambda bus, _entry, params: bus.state_service.list(params),
     "ether.state": lambda bus, entry, params: bus.state_service.tell(entry, params),
     "ether.forget-state": lambda bus, entry, params: bus.state_service.forget(entry, params),
@@ -394,7 +397,5 @@ _ACTIONS: Final[dict[str, Callable[[Administration, Entry, dict[str, Any]], Payl
 }
 _CHANGING: Final = frozenset({"ether.forget-state", "ether.journal-gc"})
 """What changes something whatever its params."""
-_ONES_OWN: Final = frozenset(
-    {"ether.outcomes", "ether.lease", "ether.release", "ether.publish", "ether.state", "ether.suggest"}
-)
+_ONES_OWN: Final = frozenset({"ether.outcomes", "ether.lease", "ether.release", "ether.state", "ether.suggest"})
 """What is about the asker's own work or agents, and so is no administration."""

@@ -105,7 +105,7 @@ class Delivery:
         state.ledger.advance(entry, _ENDED)
         state.end(
             session, entry.request_id, agent.name, entry.source, envelope,
-            payer=agent.session, asked_by=entry.asked_by, is_volatile=entry.is_volatile,
+            payer=agent.session, asked_from=entry.asked_from, is_volatile=entry.is_volatile,
         )  # fmt: skip
         if session.lost and not session.is_expected:
             state.keep_dead_letter(Reason.UNREACHABLE, envelope, agent.session, "the delegator is gone")
@@ -165,7 +165,7 @@ class Delivery:
         if was_waiting:
             entry.agent.mailbox.forget(entry)
         envelope = state.answer(
-            session, asked, status, error, Flag.NONE, payer=payer, asked_by=entry.asked_by, attempt=entry.attempt, **fields
+            session, asked, status, error, Flag.NONE, payer=payer, asked_from=entry.asked_from, attempt=entry.attempt, **fields
         )  # fmt: skip
         if session.lost and not session.is_expected:
             state.keep_dead_letter(Reason.UNREACHABLE, envelope, None, "the delegator is gone")

@@ -98,7 +98,7 @@ class FastPath:
             asking.fresh.append(envelope)
             asking.outbox_bytes += size
             passing = state.passing
-            state.ended.note(request_id, source, target, state.tap.next + len(passing), entry.asked_by)
+            state.ended.note(request_id, source, target, state.tap.next + len(passing), entry.asked_from)
             passing.append(envelope)
             if state.journal.identity:
                 state.cause(session, envelope)

@@ -92,7 +92,7 @@ class RejectionPolicy:
             state.tell(session, header.request_id, status, error, b"", **rejection.fields)
             return
         state.answer(
-            session, envelope, status, error, Flag.REFUSED, payer=session, asked_by=session.life, **rejection.fields
+            session, envelope, status, error, Flag.REFUSED, payer=session, asked_from=session.life, **rejection.fields
         )
         if not is_question:
             self._delivery.count(status, None)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ether_actors.supervisor.state.agent_states import AgentStates
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
+from ether_actors.supervisor.state.lives import pack_lives, read_lives
 from ether_broker.envelope.ids import to_bytes
 from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.payload import pack, unpack
@@ -58,7 +59,7 @@ class Accepted:
     """How often it was handed back."""
     window: int = 0
     """The largest `Limits.window` of the brokers before the last under which it may have been sent."""
-    asked_by: Life | None = None
+    asked_from: Life | None = None
     """The process that its delegator was in as it asked; None: an older Ether did not note it."""
 
     @property
@@ -189,12 +190,12 @@ class History:
             kind = envelope[0]
             if kind == _DELEGATION:
                 request_id = _id_of(envelope)
-                opened[request_id] = Accepted(envelope, time, asked_by=self._asking(envelope))
+                opened[request_id] = Accepted(envelope, time, asked_from=self._asking(envelope))
             elif kind == _RESPONSE:
                 request_id = _id_of(envelope)
                 if envelope[1] not in INTERIM:
                     if (accepted := opened.pop(request_id, None)) is not None:
-                        self._end(request_id, envelope, number, accepted.asked_by)
+                        self._end(request_id, envelope, number, accepted.asked_from)
                 elif request_id in opened:
                     opened[request_id].is_running = True
             elif kind == _EVENT:
@@ -206,14 +207,14 @@ class History:
         agent = self.agents.get(envelope[HEADER.size : HEADER.size + envelope[_N_SOURCE]].decode(errors="replace"))
         return None if agent is None else agent.life
 
-    def _end(self, request_id: bytes, envelope: bytes, number: int, asked_by: Life | None) -> None:
+    def _end(self, request_id: bytes, envelope: bytes, number: int, asked_from: Life | None) -> None:
         source = HEADER.size + envelope[_N_SOURCE]  # read_header would be half of what a replay takes
         target = source + envelope[_N_TARGET]
         delegator = b"" if envelope.startswith(BUS_PREFIX, target) else envelope[source:target]
         if envelope[3] & _UNCOLLECTED:
             self.ended.keep(request_id, delegator)
         by = b"" if envelope[3] & _REFUSED else envelope[HEADER.size : source]
-        self.ended.note(request_id, by, delegator, number, asked_by if delegator else None)
+        self.ended.note(request_id, by, delegator, number, asked_from if delegator else None)
 
     def _event(self, envelope: bytes) -> None:
         body: dict[str, Any] = unpack(envelope[read_header(envelope).body :])
@@ -302,7 +303,6 @@ class History:
         manifests: dict[bytes, int] = {}
         for agent in self.agents.values():
             manifests.setdefault(agent.manifest, len(manifests))
-        lives: dict[Life | None, int] = {None: 0}
         return pack({
             "version": _VERSION,
             "next": self.next,
@@ -310,8 +310,7 @@ class History:
                 [work.envelope, work.clock, work.agent, work.capability, work.attempt, work.is_running, work.returns]
                 for work in self.open.values()
             ],
-            "open_by": [lives.setdefault(work.asked_by, len(lives)) for work in self.open.values()],
-            "lives": [*lives][1:],
+            "asked_from": pack_lives(work.asked_from for work in self.open.values()),
             "manifests": list(manifests),
             "agents": [
                 [name, manifests[agent.manifest], agent.node, agent.incarnation, agent.is_down]
@@ -353,12 +352,8 @@ class History:
             (history.next,) = _checked([state["next"]], _NUMBER)
             works = [Accepted(*_checked(work, _WORK)) for work in state["open"]]
             history.open = {_id_of(work.envelope): work for work in works}
-            lives = [
-                None,
-                *((node, digest) for node, digest in (_checked(life, _LIFE) for life in state.get("lives", ()))),
-            ]
-            for work, number in zip(works, state.get("open_by", [0] * len(works)), strict=True):
-                work.asked_by = lives[number]  # an older Ether wrote none
+            for work, life in zip(works, read_lives(state.get("asked_from"), len(works)), strict=True):
+                work.asked_from = life
             agents = [_checked(agent, _AGENT) for agent in state["agents"]]
             manifests = _checked(state["manifests"], (bytes,) * len(state["manifests"]))
             history.agents = {name: Present(manifests[kind], *agent) for name, kind, *agent in agents}
@@ -422,7 +417,6 @@ _TIME: Final = (str, float, float)
 _WORK: Final = (bytes, float, bytes, bytes, int, bool, int)
 _AGENT: Final = (str, int, str, bytes, bool)
 _LEASE: Final = (str, str, bytes, int)
-_LIFE: Final = (str, bytes)
 _STATE: Final = (int, bytes, int, bytes, str)
 
 

@@ -153,7 +153,7 @@ class OutcomeReplay:
         entry = self._state.ledger.get(request_id)
         if entry is None:
             return False
-        if self._may_have(session, entry.source, entry.asking_session.life):
+        if self._may_have(session, entry.source, entry.asked_from):
             entry.asking_session = session
             self.on_back(entry)
         else:
@@ -172,8 +172,8 @@ class OutcomeReplay:
             self._count(session, _LOOK)
         outcome = state.outcome(request_id)
         ending = state.ended.get(request_id)
-        asked_by = None if ending is None else ending.asked_by
-        if outcome is not None and self._may_have(session, read_header(outcome).target, asked_by):
+        asked_from = None if ending is None else ending.asked_from
+        if outcome is not None and self._may_have(session, read_header(outcome).target, asked_from):
             self._send(session, outcome)
             if request_id in state.ended.uncollected:
                 state.ended.collected(request_id)
@@ -191,15 +191,15 @@ class OutcomeReplay:
     def _tell_failed(self, session: Session, request_id: bytes, code: str, message: str) -> None:
         self._state.tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code=code, message=message))
 
-    def _may_have(self, session: Session, delegator: bytes, asked_by: Life | None) -> bool:
+    def _may_have(self, session: Session, delegator: bytes, asked_from: Life | None) -> bool:
         """Whether an outcome may go to a node: it has the delegator, or is the one that asked, which that may have left.
 
         Args:
             session: of the node.
             delegator: the agent.
-            asked_by: None where that is not known any more. The delegator's node is the one that the journal knows then.
+            asked_from: None where that is not known any more. The delegator's node is the one that the journal knows then.
         """
-        if session.life == asked_by:
+        if session.life == asked_from:
             return True
         agent = self._state.registry.get(delegator)
         return agent is not None and session.life == agent.session.life

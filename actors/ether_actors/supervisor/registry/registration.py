@@ -90,8 +90,8 @@ class Registration:
     refused_incarnation: bytes = b""
     """The incarnation of it whose state was refused last: nothing else of that is saved."""
     unknown_states: int = 0
-    """How many late states may be of delegations of which this broker knows nothing, as they were volatile ones of the broker
-    before it: as many as that may have given to its node."""
+    """The late states that are still taken of delegations of which this broker knows nothing, as they were volatile ones of
+    the broker before it: at first as many as its mailbox's window has places."""
     listener: Callable[[Registration], None] | None = None
     """Told when it has more or less to do, or another condition, and when it leaves its replicas: of an instance of an agent
     that scales."""

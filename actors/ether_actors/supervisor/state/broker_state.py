@@ -62,6 +62,8 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
+_BACK_BY: Final = 60.0
+"""Seconds after its begin in which nodes of a broker before come back to a broker."""
 _ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
 
@@ -144,6 +146,11 @@ class BrokerState:
         """Whether so much waits for a journal that can be written that whoever caused much of it waits."""
         return self.unwritten > self.most_ahead and self.journal.trouble is None and not self.is_ending
 
+    @property
+    def is_young(self) -> bool:
+        """Whether nodes of a broker before it may be coming back, of whose work it may know nothing."""
+        return self.now <= self.began + _BACK_BY
+
     def must_wait(self, session: Session) -> bool:
         """Whether what a node says is not ruled on before the journal has written some of what its owner has caused."""
         return session.account.unwritten > OWN_AHEAD and self.is_ahead
@@ -171,7 +178,7 @@ class BrokerState:
 
     def answer(
         self, session: Session, asked: bytes, status: Status, error: ErrorInfo | None, flag: Flag,
-        *, payer: Session | None = None, asked_by: Life | None = None, **fields: object,
+        *, payer: Session | None = None, asked_from: Life | None = None, **fields: object,
     ) -> bytes:  # fmt: skip
         """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too.
 
@@ -182,7 +189,7 @@ class BrokerState:
             error: of it.
             flag: REFUSED or none.
             payer: the node whose doing it is; None: the delegator's.
-            asked_by: as of `Ending`; None: the session's.
+            asked_from: as of `Ending`; None: the session's.
             **fields: of the response.
         """
         header = read_header(asked)
@@ -192,15 +199,15 @@ class BrokerState:
         payer = payer or session
         payer.input.spend(ANSWER)
         by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
-        asked_by = asked_by or session.life
+        asked_from = asked_from or session.life
         self.end(
-            session, header.request_id, by, source, envelope, payer=payer, asked_by=asked_by, is_volatile=is_volatile
+            session, header.request_id, by, source, envelope, payer=payer, asked_from=asked_from, is_volatile=is_volatile
         )  # fmt: skip
         return envelope
 
     def end(
         self, session: Session, request_id: bytes, by: bytes, source: bytes, envelope: bytes, *, payer: Session,
-        asked_by: Life | None, is_volatile: bool,
+        asked_from: Life | None, is_volatile: bool,
     ) -> None:  # fmt: skip
         """Give a delegator the outcome of a delegation that was accepted, or refused, and remember it.
 
@@ -211,7 +218,7 @@ class BrokerState:
             source: the delegator; empty for a question to the bus, whose answer is of the moment and is not kept for anybody.
             envelope: the outcome.
             payer: the node whose doing the outcome is.
-            asked_by: as of `Ending`.
+            asked_from: as of `Ending`.
             is_volatile: whether it may leave before it is in the journal.
         """
         if session is self.bus.session:  # an event was handled: nobody waits to hear of it
@@ -223,7 +230,7 @@ class BrokerState:
             send = self.session_table.send_aside if is_volatile else self.session_table.send
             send(session, envelope)
         number = self.tap.next + len(self.passing)
-        self.ended.note(request_id, by, source, number, asked_by if source else None)
+        self.ended.note(request_id, by, source, number, asked_from if source else None)
         self.pass_on(payer, envelope)
 
     def pass_on(self, payer: Session, envelope: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ether_actors.supervisor.state.lives import pack_lives, read_lives
 from ether_actors.supervisor.state.numbered import SPARE, following
 from ether_broker.envelope.ids import PROCESS, is_rising, made_at
 
@@ -35,7 +36,7 @@ class Ending(NamedTuple):
     """The delegator."""
     number: int
     """Of the outcome, among all that passed."""
-    asked_by: Life | None
+    asked_from: Life | None
     """The process that asked; None if that is not known, or nobody waits for the outcome."""
 
 
@@ -94,9 +95,9 @@ class Ended:
         found = self._newer.get(request_id) or self._older.get(request_id)
         return None if found is None else Ending._make(found)
 
-    def note(self, request_id: bytes, by: bytes, source: bytes, number: int, asked_by: Life | None = None) -> None:
+    def note(self, request_id: bytes, by: bytes, source: bytes, number: int, asked_from: Life | None = None) -> None:
         """Remember that a delegation has ended; the arguments are those of `Ending`."""
-        self._newer[request_id] = by, source, number, asked_by
+        self._newer[request_id] = by, source, number, asked_from
         if len(self._newer) >= self._due:
             self._go_on()
 
@@ -239,13 +240,11 @@ class Ended:
 
     def pack(self) -> dict[str, Any]:
         """What `of` reads."""
-        lives: dict[Life | None, int] = {None: 0}
+        endings = chain(self._older.values(), self._newer.values())
         return {
             "older": [[request_id, *ending[:3]] for request_id, ending in self._older.items()],
             "newer": [[request_id, *ending[:3]] for request_id, ending in self._newer.items()],
-            "older_by": [lives.setdefault(ending[3], len(lives)) for ending in self._older.values()],
-            "newer_by": [lives.setdefault(ending[3], len(lives)) for ending in self._newer.values()],
-            "lives": [*lives][1:],
+            "asked_from": pack_lives(ending[3] for ending in endings),
             "dropped": [self.has_dropped, max((self._dropped, *self._highest.values()))],  # what older brokers go by
             "highest": [self._dropped, *self._highest.values()],
             "uncollected": [[request_id, source] for request_id, (source, _, _) in self.uncollected.items()],
@@ -259,11 +258,10 @@ class Ended:
             KeyError, TypeError, ValueError: it is something else.
         """
         ended = cls(most=most)
-        lives: list[Life | None] = [None, *zip(*_columns(state.get("lives", []), str, bytes), strict=True)]
+        lives = iter(read_lives(state.get("asked_from"), len(state["older"]) + len(state["newer"])))
         for name, endings in (("older", ended._older), ("newer", ended._newer)):
             ids, agents, sources, numbers = _columns(state[name], bytes, bytes, bytes, int)
-            by = [lives[number] for number in state.get(f"{name}_by", [0] * len(ids))]  # an older Ether wrote none
-            endings.update(zip(ids, zip(agents, sources, numbers, by, strict=True), strict=True))
+            endings.update(zip(ids, zip(agents, sources, numbers, islice(lives, len(ids)), strict=True), strict=True))
         ended.has_dropped, highest = state["dropped"]
         ended._dropped, *makers = state.get("highest", [highest])
         if type(ended.has_dropped) is not bool or {*map(type, makers), type(ended._dropped)} != {bytes}:

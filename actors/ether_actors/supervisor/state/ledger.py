@@ -63,7 +63,7 @@ class Entry:
     """
 
     __slots__ = (
-        "account", "agent", "asked_by", "asking_session", "attempt", "capability", "chain_length", "children", "deadline",
+        "account", "agent", "asked_from", "asking_session", "attempt", "capability", "chain_length", "children", "deadline",
         "envelope", "holds_credit", "idempotent", "is_volatile", "number", "opened", "parent", "pinned", "priority", "progress",
         "request_id", "returns", "size", "slot", "source", "state",
     )  # fmt: skip
@@ -73,7 +73,7 @@ class Entry:
     """The delegator's agent name."""
     asking_session: Session
     """Of the delegator's node, which gets the outcome."""
-    asked_by: Life | None
+    asked_from: Life | None
     """The process that asked first; None if a broker before this one took it and does not say."""
     account: Account
     """Of whoever caused it: the delegator's, or of an event's publisher; when it has ended, the specialist's."""
@@ -119,7 +119,7 @@ class Entry:
         self.request_id = header.request_id
         self.source = header.source
         self.asking_session = asking_session
-        self.asked_by = asking_session.life
+        self.asked_from = asking_session.life
         self.account = asking_session.account if account is None else account
         self.agent = choice.agent
         self.capability = choice.name

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Fetch", "Life", "Session"]
 
 Life = tuple[str, bytes]
-"""A process under the name of a node, whichever of its sessions: (node, digest of its incarnation)."""
+"""An incarnation of a node under its name, whichever of its sessions: (node, digest of the incarnation)."""
 
 
 @dataclass(eq=False, slots=True)
