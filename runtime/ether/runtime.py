@@ -807,7 +807,7 @@ class Runtime:
                 return
 
     def agents(self) -> list[dict[str, Any]]:
-        """Every agent on the bus that declares something, by name: name, node, condition, load, outcomes."""
+        """Every agent on the bus that declares something, by name: a dict with `agent`, `node`, `condition` and more."""
         return list(self.iter_agents())
 
     def iter_agents(self, names: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:

@@ -52,6 +52,18 @@ def test_an_event_is_given_to_who_subscribes(
     assert thaw(event.data) == data
 
 
+@pytest.mark.parametrize(
+    ("topic", "hint"), [("order.new", " Did you mean 'orders.*'?"), ("weather", " Known: orders.*.")], ids=["misspelt", "another"]
+)
+def test_a_topic_to_which_nobody_subscribes_is_told(own: Command, own_bus: Runtime, topic: str, hint: str) -> None:
+    own_bus.start(Clerk, queue.SimpleQueue())
+
+    told = own("publish", topic, "-o", "json")
+
+    assert (told.code, told.json["data"]) == (0, {"subscribers": 0, "refused": []})
+    assert told.err == f"Nobody subscribes to {topic!r}.{hint}\n"
+
+
 def test_a_delivery_is_listed_in_the_log_and_the_publication_is_the_bus_s_own(folder: Path, tmp_path: Path) -> None:
     url, journal = f"ipc://{folder}/logged.sock", tmp_path / "journal.db"
     with Runtime(bind=url, name="host", journal=journal, drain=0.0) as bus:

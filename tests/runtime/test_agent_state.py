@@ -167,6 +167,31 @@ class Stateless(Agent):
         pass
 
 
+class Forgetful(Stateless):
+    def __init__(self) -> None:
+        self.state = Totals()
+
+
+class OwnState(Stateless):
+    def __init__(self) -> None:
+        self.state = {"total": 0}
+
+
+def test_a_model_that_is_set_and_not_declared_is_told_not_to_be_saved(
+    bus: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
+    bus.start(OwnState)
+    bus.start(Tally)
+    assert not caplog.records
+    bus.start(Forgetful)
+
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "Forgetful sets self.state to a Totals, which its class does not declare, so it is not saved: write `state: Totals` in "
+        "the body of Forgetful, or give what is not to be saved another name."
+    )
+
+
 def test_a_second_agent_of_the_class_is_told_to_have_a_state_of_its_own(
     bus: Runtime, caplog: pytest.LogCaptureFixture
 ) -> None:

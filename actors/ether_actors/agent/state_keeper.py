@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
 
@@ -13,9 +14,12 @@ from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidState
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
-__all__ = ["StateKeeper"]
+__all__ = ["StateKeeper", "warn_of_unsaved"]
+
+_logger: Final = logging.getLogger("ether.agent")
 
 _TYPES: Final = (
     "a state has None, bool, int of 64 bits, float, text, bytes, datetimes, UUIDs and enums, and lists, tuples, dicts and "
@@ -266,3 +270,16 @@ def _dropped(value: Any, dumped: Any, found: Any, where: str = "") -> str | None
         if (name := _dropped(one, one_dumped, one_found, f"{where}{at}.")) is not None:
             return name
     return None
+
+
+def warn_of_unsaved(agent: object) -> None:
+    """Warn of an agent whose class declares no state and which has a `state` that looks like one: it is not saved."""
+    state = vars(agent).get("state")
+    if isinstance(state, BaseModel):
+        cls, model = type(agent).__qualname__, type(state).__qualname__
+        msg = (
+            f"{cls} sets self.state to a {model}, which its class does not declare, so it is not saved: write `state: {model}` "
+            f"in the body of {cls}, or give what is not to be saved another name."
+        )
+        _logger.warning(msg)
+        warn_unread(_logger, msg)

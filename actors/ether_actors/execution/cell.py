@@ -25,7 +25,7 @@ from ether_actors.agent.composable_adapter import agent_of
 from ether_actors.agent.declarations.capability import Handler, WrongResult
 from ether_actors.agent.declarations.event_handler import EventHandler
 from ether_actors.agent.handler_failure import error_response, is_crash, judge
-from ether_actors.agent.state_keeper import StateKeeper
+from ether_actors.agent.state_keeper import StateKeeper, warn_of_unsaved
 from ether_actors.execution.dispatcher import Dispatcher, LoopDispatcher
 from ether_actors.task.answer_check import checked
 from ether_actors.task.task import NOT_YOURS, RUNNING, Task, TaskServices
@@ -180,6 +180,8 @@ class Cell:
                 self.keeper = StateKeeper(agent, model, saved, lambda: to_bytes(self._services.new_id()))
             except BaseException as error:  # noqa: BLE001  as above
                 return error
+        else:
+            warn_of_unsaved(agent)
         if self.inbox is None:
             self.inbox = agent.actor_inbox
         agent.actor_inbox = agent.actor_ref.actor_inbox = self.inbox

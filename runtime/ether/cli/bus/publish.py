@@ -13,6 +13,9 @@ from ether.cli.common.connection import joined
 from ether.cli.common.exit_code import code_of_status
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
+from ether.runtime import Runtime
+from ether_broker.errors import EtherError
+from ether_broker.name_hint import nearest
 
 __all__ = ["publish"]
 
@@ -39,5 +42,16 @@ def publish(
     value = None if data is None else read_value(data, "DATA")
     with joined(bus, bus.wait) as found:
         response = found.publish(topic, value, timeout=timeout).result()
+        if response.ok and not response.data["subscribers"] and not response.data["refused"]:
+            out.note(_nobody(found, topic))
     print_outcome(response, out)
     raise typer.Exit(code_of_status(response.status))
+
+
+def _nobody(bus: Runtime, topic: str) -> str:
+    """That nobody subscribes to a topic, and to what somebody does, as far as it may be known."""
+    try:
+        known = {pattern for agent in bus.iter_agents() for pattern in agent["subscriptions"]}
+    except EtherError:
+        known = set()
+    return f"Nobody subscribes to {topic!r}.{nearest(topic, sorted(known))}"

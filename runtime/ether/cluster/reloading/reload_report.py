@@ -56,7 +56,8 @@ class ReloadReport:
         }  # fmt: skip
         lines = [f"{word:<10}{', '.join(names)}" for word, names in told.items() if names]
         lines += [
-            f"{'outdated':<10}{node}: {file} has changed since {node} imported it: give the node another name for new code"
+            f"{'outdated':<10}{node}: {file} has changed since {node} imported it: for new code give the node another "
+            "name, and its metrics another port"
             for node, files in self.outdated.items()
             for file in files
         ]
