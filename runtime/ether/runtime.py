@@ -662,7 +662,7 @@ class Runtime:
 
         Returns:
             The handle of the publication, which ends as soon as the event is given to all. Its data says how many `subscribers`
-            they are, and names those whose mailbox is full as `refused` (100 at most), for each of which there is a dead
+            they are, and names those whose mailbox is full as `refused` (100 at most), of whom there is a dead
             letter. The publisher is not told what becomes of it with a subscriber; observers see it.
 
         Raises:

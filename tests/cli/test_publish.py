@@ -53,7 +53,9 @@ def test_an_event_is_given_to_who_subscribes(
 
 
 @pytest.mark.parametrize(
-    ("topic", "hint"), [("order.new", " Did you mean 'orders.*'?"), ("weather", " Known: orders.*.")], ids=["misspelt", "another"]
+    ("topic", "hint"),
+    [("order.new", " Did you mean 'orders.*'?"), ("weather", " Known: orders.*.")],
+    ids=["misspelt", "another"],
 )
 def test_a_topic_to_which_nobody_subscribes_is_told(own: Command, own_bus: Runtime, topic: str, hint: str) -> None:
     own_bus.start(Clerk, queue.SimpleQueue())

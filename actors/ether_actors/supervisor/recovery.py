@@ -65,12 +65,13 @@ def recover(
     turns: Counter[tuple[bytes, int]] = Counter()
     """How many of each agent's delegations of a priority, from the oldest on, were never reassigned."""
     questions: list[Entry] = []
+    gone = Session("", b"", state.now, lost=_RESTARTED)
     history.ended.restarted()
     state.ids_ahead.count(chain(history.open, history.ended.ids()), state.wall)
     state.agent_states = history.states
     state.ended = history.ended  # first: what cannot go on is ended here
     for accepted in history.open.values():
-        entry = _restore_work(state, accepted, history, nodes)
+        entry = _restore_work(state, accepted, history, nodes, gone)
         if entry is not None and entry.agent is state.bus:
             state.ledger.open(entry)
             questions.append(entry)
@@ -140,10 +141,13 @@ def _restore_agents(
 
 
 def _restore_work(
-    state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session]
+    state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session], gone: Session
 ) -> Entry | None:  # fmt: skip
     header = read_header(accepted.envelope)
-    delegator = _asking_session(state, accepted, history, nodes)
+    source = history.agents.get(header.source.decode(errors="replace"))
+    delegator = gone if source is None else nodes.get(source.incarnation, gone)
+    if accepted.asked_from is not None:
+        delegator = nodes.get(accepted.asked_from[1], delegator)
     account = None
     if header.source == state.bus.name:  # it delivers an event
         delegator = state.bus.session
@@ -180,16 +184,6 @@ def _restore_work(
     )  # fmt: skip
     entry.returns, entry.asked_from = accepted.returns, accepted.asked_from
     return entry
-
-
-def _asking_session(state: BrokerState, accepted: Accepted, history: History, nodes: dict[bytes, Session]) -> Session:
-    """The lost session of the process that asked; of one whose agents have all left it, one that is not expected back."""
-    source = history.agents.get(read_header(accepted.envelope).source.decode(errors="replace"))
-    life = accepted.asked_from or (("", b"") if source is None else source.life)
-    session = nodes.get(life[1])
-    if session is None or session.life != life:
-        session = Session(life[0], b"", state.now, lost=_RESTARTED, digest=life[1])
-    return session
 
 
 def _publisher(envelope: bytes, body: int) -> str:
