@@ -927,7 +927,9 @@ def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
         raise UsageError(f"start_many(…, {count!r}): how many is a whole number, 0 or more.")
     if cls is None or cls.manifest().declared:
         return
-    if (cls.on_receive, cls.on_start) == (Agent.on_receive, Agent.on_start):  # else it may act by itself
+    own = any(callable(value) and name[0] != "_" and not hasattr(Agent, name) for name, value in vars(cls).items())
+    acts_by_itself = cls.on_start is not Agent.on_start and not own  # a method of its own may lack its decorator
+    if cls.on_receive is Agent.on_receive and not acts_by_itself:
         how = 'decorate a method with @capability("…") or @on_event("…")'
         msg = f"{cls.__qualname__} declares no capability, so nobody can ask it: {how}."
         logger.warning(msg)

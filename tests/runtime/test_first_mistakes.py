@@ -71,6 +71,9 @@ class SelfStarter(Agent):
 
 
 class Forgetful(Agent):
+    def on_start(self) -> None:
+        self.started = True
+
     def write(self, text: str = "") -> str:
         return text
 

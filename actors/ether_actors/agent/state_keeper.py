@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
+from weakref import WeakSet
 
 import ormsgpack
 from pydantic import BaseModel, ValidationError
@@ -20,6 +21,8 @@ from ether_broker.wire.saved_state import BroughtState, SavedState
 __all__ = ["StateKeeper", "warn_of_unsaved"]
 
 _logger: Final = logging.getLogger("ether.agent")
+_warned: Final = WeakSet[type]()
+"""Classes whose unsaved state was warned of."""
 
 _TYPES: Final = (
     "a state has None, bool, int of 64 bits, float, text, bytes, datetimes, UUIDs and enums, and lists, tuples, dicts and "
@@ -273,9 +276,11 @@ def _dropped(value: Any, dumped: Any, found: Any, where: str = "") -> str | None
 
 
 def warn_of_unsaved(agent: object) -> None:
-    """Warn of an agent whose class declares no state and which has a `state` that looks like one: it is not saved."""
-    state = vars(agent).get("state")
-    if isinstance(state, BaseModel):
+    """Warn, once a class, of an agent that has a `state` which looks like one that is saved, and is not annotated at all."""
+    kind, state = type(agent), vars(agent).get("state")
+    is_annotated = any("state" in vars(one).get("__annotations__", ()) for one in kind.__mro__)
+    if isinstance(state, BaseModel) and not is_annotated and kind not in _warned:
+        _warned.add(kind)
         cls, model = type(agent).__qualname__, type(state).__qualname__
         msg = (
             f"{cls} sets self.state to a {model}, which its class does not declare, so it is not saved: write `state: {model}` "

@@ -177,11 +177,14 @@ class DelegationPolicy:
         """Whether this id was rejected for another delegator, which has acknowledged it: the id is free."""
         ended, request_id = self._state.ended, header.request_id
         ending = ended.get(request_id)
-        if ending is None or ending.by or ending.source == header.source or request_id in ended.uncollected:
+        if ending is None or ending.by or request_id in ended.uncollected:
             return False
-        if not ending.source:  # a question to the bus, whose answer is of the moment
-            return True
-        return not self._replay.is_on_its_way(request_id, ending.source, payer=session)
+        source = ending.source
+        if not source:  # of a question to the bus the refusal alone says whose it was
+            session.input.spend(LOOK_UP)
+            outcome = self._state.outcome(request_id)
+            source = header.source if outcome is None else read_header(outcome).target
+        return source != header.source and not self._replay.is_on_its_way(request_id, source, payer=session)
 
     def _answer_again(self, session: Session, request_id: bytes, outcome: bytes | None) -> None:
         state = self._state

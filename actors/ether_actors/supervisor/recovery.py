@@ -129,7 +129,7 @@ def _restore_agents(
         own = manifest.model_copy(update={"agent": name})
         listener = membership.registering.listener if agent.scales else None
         registration = state.registry.restore(own, session, condition, len(agent.manifest), listener)
-        registration.unknown_states = registration.mailbox.limits.window
+        registration.is_from_before = True
         if agent.is_down:
             session.agents.pop(registration.name, None)
             kept.append(registration)

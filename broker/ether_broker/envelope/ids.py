@@ -24,16 +24,16 @@ _PREFIX_SECONDS = 0.001
 
 _FRESH = 31
 """Random bits with which the counter begins in a new millisecond: half of its numbers follow."""
-_GAP = 20
-"""Random bits that it leaves out in a millisecond of a clock that was set back."""
+_STEP = 20
+"""Random bits of what it rises by in that millisecond: 2,048 ids find room, more than are made."""
 
 
 class _Source:
     """A millisecond, a counter of 32 bits and 42 random bits drawn once a process.
 
     Drawing 10 random bytes an id costs more than the rest of it; RFC 9562 §6.2 method 1 allows a counter in their place, and
-    the process's random bits keep two processes apart. The counter goes on from a random number in each millisecond, so that
-    who knows an id cannot tell those to come, and use them first.
+    the process's random bits keep two processes apart. In each millisecond the counter begins at a random number and rises by
+    a random step, so that who knows an id cannot tell those to come, and use them first.
     """
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class _Source:
         # A lock of its own: the parent's may have been held by another thread when it forked.
         self._lock = threading.RLock()  # a finalizer that runs with it may make an id
         self._node = int.from_bytes(os.urandom(6)) & ((1 << 42) - 1)
-        self._count = 0
+        self._count, self._step = 0, 1
         self._since = self._until = 0.0
         self._high = 0
 
     def next(self) -> bytes:
         now = time.time()
         with self._lock:
-            count = self._count + 1
+            count = self._count + self._step
             if not self._since <= now < self._until:
                 count = self._begin(now, count)
             if count > 0xFFFFFFFF:  # noqa: PLR2004  its 32 bits
@@ -64,9 +64,10 @@ class _Source:
     def _begin(self, now: float, count: int) -> int:
         """Begin a millisecond; returns its first count. Of a clock that was set back the last time stays: ids rise."""
         self._since, self._until = now, now + _PREFIX_SECONDS
+        self._step = 1 + _random(_STEP)
         high = int(now * 1000) << 80
         if high <= self._high:
-            return count + _random(_GAP)
+            return count + self._step
         self._high = high
         return _random(_FRESH)
 

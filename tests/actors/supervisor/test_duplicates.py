@@ -57,7 +57,7 @@ def test_a_delegator_that_moved_while_its_old_node_lives_finds_its_work_by_colle
     worker.respond("w", running)
     bus.step()
     assert there.outcomes() == {ended: Status.COMPLETED, running: Status.COMPLETED}
-    assert here.outcomes() == {}
+    assert (here.outcome().code, here.outcomes()) == ("delegator_gone", {}), "who waits there waits no more"
     assert differences(bus.supervisor, bus.history) == []
 
 
@@ -88,6 +88,8 @@ def test_a_delegator_that_moved_to_another_node_gets_there_what_it_asks_for_agai
     bus.step()
 
     assert there.outcomes() == {number: Status.COMPLETED}
+    if not has_ended:
+        assert here.outcome().code == "delegator_gone"
     assert here.outcomes() == {}
     assert worker.work() == [number]
 
@@ -146,6 +148,8 @@ def test_what_was_refused_to_another_stands_in_nobodys_way(
     bus.step()
     assert hall.outcome().code == code
     hall.acknowledge()
+    if has_left_the_ring and capability.startswith("ether."):
+        pytest.skip("without a journal nobody knows any more whose it was")
     for _ in range(20 if has_left_the_ring else 0):
         desk.delegate("desk", "no.such.thing")
         bus.step()

@@ -1141,6 +1141,54 @@ def test_a_node_has_what_its_agent_asked_for_though_that_was_at_another_since(
     assert {code for _, _, code in b.other} == {"delegator_gone"}
 
 
+@pytest.mark.parametrize("order", ["ac", "ca"])
+@pytest.mark.parametrize("crashes", [True, False])
+def test_of_two_processes_that_wait_for_one_outcome_each_hears_something(order: str, *, crashes: bool) -> None:
+    world = World()
+    a, w = world.life("a", "x"), world.life("n", "w")
+    world.settle()
+    asked = a.ask("once", to="w", source="x", timeout=60.0)
+    world.settle()
+    a.leave("x")
+    world.settle()
+    c = world.life("c", "x")
+    world.settle()
+    if crashes:
+        world.crash()
+        back(world, a, c, w)
+    a.pending.pop(asked.number, None)
+    for life in order:
+        {"a": a, "c": c}[life].await_again([asked.number])
+        world.settle()
+    w.answer(asked.number)
+    world.settle()
+
+    told = {life.name: life.other[-1][2] for life in (a, c)}
+    assert told == {order[0]: "delegator_gone", order[1]: ""}
+
+
+def test_a_process_that_has_collected_open_work_has_it_though_its_agent_left_and_its_connection_broke() -> None:
+    world = World()
+    a, w = world.life("a", "x"), world.life("n", "w")
+    world.settle()
+    asked = a.ask("once", to="w", source="x", timeout=60.0)
+    world.settle()
+    a.leave("x")
+    world.settle()
+    c = world.life("c", "x")
+    world.settle()
+    c.await_again([asked.number])
+    world.settle()
+    c.leave("x")
+    world.settle()
+    c.await_again([asked.number])
+    world.settle()
+    w.answer(asked.number)
+    world.settle()
+
+    assert [code for _, _, code in c.other] == [""]
+
+
 def test_an_outcome_that_was_under_way_to_a_lost_node_is_there_when_it_is_back():
     world = World()
     d, a = pair(world)
@@ -1338,12 +1386,12 @@ def test_an_agent_of_before_saves_the_state_that_volatile_work_has_changed(is_kn
 
     assert say(asked.number, 0) == 1
     assert say(asked.number, 1) == 1, "a delegation brings one"
-    assert [say(900_001 + late, 1 + late) for late in range(4)] == [2, 3, 4, 4], "of what nobody knows, one a place"
+    assert [say(900_001 + late, 1 + late) for late in range(6)] == [2, 3, 4, 5, 6, 7], "also of what nobody knows"
     d.is_mute = False
     world.pass_time(5.0)
     later = d.ask("once", to="a", timeout=1000.0)
     world.pass_time(1.0)
-    assert say(later.number, 5) == 6, "one that counts follows, though some between were lost"
+    assert say(later.number, 15) == 16, "one that counts follows, though some between were lost"
     world.pass_time(1.0)
     assert later.outcomes == [(Status.COMPLETED, "")]
 

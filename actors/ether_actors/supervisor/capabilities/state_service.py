@@ -72,8 +72,7 @@ class StateService:
         is_open = entry is not None and entry.agent is agent and entry.attempt == header.attempt
         if agent is None or not (agent.session is session or self.may_speak_for(session, agent)):
             return header, answer  # another incarnation's
-        is_known = is_open or self._is_known(session, agent, header)
-        if is_known is None:
+        if not is_open and not self._may_bring(session, agent, header):
             return header, answer  # it brought one, or nobody has delegated it
         if agent.condition is Condition.MOVING and (entry is None or not is_open or not entry.holds_credit):
             return header, answer  # another node may have read its state
@@ -91,13 +90,11 @@ class StateService:
             agent.refused_incarnation = said.incarnation
             return self._refused(session, header, code, known, said.incarnation)
         if not is_open:
-            self._note_late(agent, header, is_known=is_known)
+            self._note_late(header)
         self._save(name, kept)
         return header, answer
 
-    def _note_late(self, agent: Registration, header: Header, *, is_known: bool) -> None:
-        if not is_known:
-            agent.unknown_states -= 1
+    def _note_late(self, header: Header) -> None:
         self._late[_run(header)] = None
         if len(self._late) > _MOST_LATE:
             self._late.popitem(last=False)
@@ -109,14 +106,13 @@ class StateService:
             owner=kept.owner,
         )  # fmt: skip
 
-    def _is_known(self, session: Session, agent: Registration, header: Header) -> bool | None:
-        """Whether the delegation of a late answer is known; None if no state may come with it: each run brings one at most."""
+    def _may_bring(self, session: Session, agent: Registration, header: Header) -> bool:
+        """Whether a state may come with a late answer: each agent's run of a delegation brings one at most."""
         if not 1 <= header.attempt <= MAX_ATTEMPTS or _run(header) in self._late:
-            return None
+            return False
         is_open = self._state.ledger.get(header.request_id) is not None  # as another run, or with another agent
-        if is_open or self._was_given(session, header.request_id):
-            return True
-        return False if agent.unknown_states > 0 else None
+        may_be_unknown = agent.is_from_before and self._state.is_young
+        return is_open or may_be_unknown or self._was_given(session, header.request_id)
 
     def _was_given(self, session: Session, request_id: bytes) -> bool:
         """Whether a delegation has ended that was not refused, as far as is known.

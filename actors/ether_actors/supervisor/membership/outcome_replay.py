@@ -27,6 +27,9 @@ _LOST: Final = "This bus knows nothing of it: it never arrived, or the broker th
 _REMOVED: Final = "Its outcome is not known any more: the old part of the journal, where it may have been, was removed."
 _UNREAD: Final = "Its outcome cannot be read."
 _GONE: Final = "Its outcome is for its delegator alone: this node did not ask for it, and does not have that agent."
+_TAKEN: Final = (
+    "Its outcome goes to another node, which has asked for it since: that has the delegator, or asked first."
+)
 _RETRY: Final = 0.5
 _TOLD: Final = 1_000
 """Request ids in one event."""
@@ -146,14 +149,17 @@ class OutcomeReplay:
         return list(left)
 
     def go_on(self, session: Session, request_id: bytes) -> bool:
-        """Let the outcome of what is still open go to who asks for it; False for what is not open.
+        """Let the outcome of what is still open go to who asks for it last; False for what is not open.
 
-        Who may not have it is told so, and waits no more.
+        Who may not have it is told so, as is another process that has asked for it before: it waits no more.
         """
         entry = self._state.ledger.get(request_id)
         if entry is None:
             return False
-        if self._may_have(session, entry.source, entry.asked_from):
+        before = entry.asking_session
+        if session.life == before.life or self._may_have(session, entry.source, entry.asked_from):
+            if session.life != before.life and not before.lost:
+                self._tell_failed(before, request_id, "delegator_gone", _TAKEN)
             entry.asking_session = session
             self.on_back(entry)
         else:

@@ -137,7 +137,7 @@ class Registering:
         agent = state.registry.register(manifest, session, len(packed), listener)
         if known is None:
             agent.since = state.now
-            agent.unknown_states = agent.mailbox.limits.window if session.has_resumed and state.is_young else 0
+            agent.is_from_before = session.has_resumed and state.is_young
         hold(agent, packed)
         state.event(
             "agent_up", agent=manifest.agent, node=session.node, version=manifest.version,

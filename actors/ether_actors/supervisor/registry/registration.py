@@ -89,9 +89,9 @@ class Registration:
     """Among which it is chosen."""
     refused_incarnation: bytes = b""
     """The incarnation of it whose state was refused last: nothing else of that is saved."""
-    unknown_states: int = 0
-    """The late states that are still taken of delegations of which this broker knows nothing, as they were volatile ones of
-    the broker before it: at first as many as its mailbox's window has places."""
+    is_from_before: bool = False
+    """Whether it may have been there before this broker: while that is young, a late state may be of a delegation of which it
+    knows nothing, a volatile one of the broker before."""
     listener: Callable[[Registration], None] | None = None
     """Told when it has more or less to do, or another condition, and when it leaves its replicas: of an instance of an agent
     that scales."""

@@ -178,7 +178,7 @@ class BrokerState:
 
     def answer(
         self, session: Session, asked: bytes, status: Status, error: ErrorInfo | None, flag: Flag,
-        *, payer: Session | None = None, asked_from: Life | None = None, **fields: object,
+        *, asked_from: Life | None, payer: Session | None = None, **fields: object,
     ) -> bytes:  # fmt: skip
         """Send the supervisor's own response to a delegation, REFUSED if that was not accepted; observers see it too.
 
@@ -189,7 +189,7 @@ class BrokerState:
             error: of it.
             flag: REFUSED or none.
             payer: the node whose doing it is; None: the delegator's.
-            asked_from: as of `Ending`; None: the session's.
+            asked_from: as of `Ending`.
             **fields: of the response.
         """
         header = read_header(asked)
@@ -199,7 +199,6 @@ class BrokerState:
         payer = payer or session
         payer.input.spend(ANSWER)
         by, is_volatile = b"" if flag else _SUPERVISOR, bool(header.flags & VOLATILE)
-        asked_from = asked_from or session.life
         self.end(
             session, header.request_id, by, source, envelope, payer=payer, asked_from=asked_from, is_volatile=is_volatile
         )  # fmt: skip

@@ -146,7 +146,7 @@ class ZmqServer:
             timeout: seconds to wait when nothing is there.
 
         Returns:
-            Nothing, when the time was up or `wake` was called.
+            Nothing, when the time was up, or `wake` was called and nothing had come.
 
         It reads on behind a wake: as long as each read finds something, libzmq looks only at every hundredth for who began to
         speak, and a journal that is busy wakes in every step.

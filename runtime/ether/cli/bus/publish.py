@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from itertools import islice
+from typing import Annotated, Final
 
 import typer
 
@@ -18,6 +19,9 @@ from ether_broker.errors import EtherError
 from ether_broker.name_hint import nearest
 
 __all__ = ["publish"]
+
+_LOOKED_AT: Final = 1_000
+"""Agents whose subscriptions a hint goes by."""
 
 
 @with_options
@@ -42,7 +46,7 @@ def publish(
     value = None if data is None else read_value(data, "DATA")
     with joined(bus, bus.wait) as found:
         response = found.publish(topic, value, timeout=timeout).result()
-        if response.ok and not response.data["subscribers"] and not response.data["refused"]:
+        if response.ok and not out.quiet and not response.data["subscribers"] and not response.data["refused"]:
             out.note(_nobody(found, topic))
     print_outcome(response, out)
     raise typer.Exit(code_of_status(response.status))
@@ -51,7 +55,7 @@ def publish(
 def _nobody(bus: Runtime, topic: str) -> str:
     """That nobody subscribes to a topic, and to what somebody does, as far as it may be known."""
     try:
-        known = {pattern for agent in bus.iter_agents() for pattern in agent["subscriptions"]}
+        known = {pattern for agent in islice(bus.iter_agents(), _LOOKED_AT) for pattern in agent["subscriptions"]}
     except EtherError:
         known = set()
     return f"Nobody subscribes to {topic!r}.{nearest(topic, sorted(known))}"
