@@ -167,11 +167,6 @@ class Stateless(Agent):
         pass
 
 
-class Forgetful(Stateless):
-    def __init__(self) -> None:
-        self.state = Totals()
-
-
 class OwnState(Stateless):
     def __init__(self) -> None:
         self.state = {"total": 0}
@@ -180,15 +175,19 @@ class OwnState(Stateless):
 def test_a_model_that_is_set_and_not_declared_is_told_not_to_be_saved(
     bus: Runtime, caplog: pytest.LogCaptureFixture
 ) -> None:  # fmt: skip
+    class Forgetful(Stateless):
+        def __init__(self) -> None:
+            self.state = Totals()
+
     bus.start(OwnState)
     bus.start(Tally)
     assert not caplog.records
-    bus.start(Forgetful)
+    bus.start_many(Forgetful, 2)
 
     (record,) = caplog.records
     assert record.getMessage() == (
-        "Forgetful sets self.state to a Totals, which its class does not declare, so it is not saved: write `state: Totals` in "
-        "the body of Forgetful, or give what is not to be saved another name."
+        f"{Forgetful.__qualname__} sets self.state to a Totals, which its class does not declare, so it is not saved: write "
+        f"`state: Totals` in the body of {Forgetful.__qualname__}, or give what is not to be saved another name."
     )
 
 

@@ -22,10 +22,11 @@ PROCESS = slice(11, None)
 _PREFIX_SECONDS = 0.001
 
 
-_FRESH = 31
-"""Random bits with which the counter begins in a new millisecond: half of its numbers follow."""
-_STEP = 20
-"""Random bits of what it rises by in that millisecond: 2,048 ids find room, more than are made."""
+_FROM = 33
+"""How far 64 random bits are shifted for the number at which the counter begins: 31 of its 32 bits, so that half of its numbers
+follow."""
+_STEPS = (1 << 20) - 1
+"""The most that the counter rises by, less one: 2,048 ids find room in a millisecond, more than are made."""
 
 
 class _Source:
@@ -53,27 +54,18 @@ class _Source:
         with self._lock:
             count = self._count + self._step
             if not self._since <= now < self._until:
-                count = self._begin(now, count)
+                self._since, self._until = now, now + _PREFIX_SECONDS
+                drawn = int.from_bytes(os.urandom(8))
+                self._step = step = 1 + (drawn & _STEPS)
+                high, count = int(now * 1000) << 80, self._count + step
+                if high > self._high:  # of a clock that was set back the last time stays: ids rise
+                    self._high, count = high, drawn >> _FROM
             if count > 0xFFFFFFFF:  # noqa: PLR2004  its 32 bits
-                count = _random(_FRESH)
+                count = int.from_bytes(os.urandom(8)) >> _FROM
                 self._high += 1 << 80
             self._count, high = count, self._high
         bits = high | 0x7 << 76 | (count >> 20) << 64 | 0b10 << 62 | (count & 0xFFFFF) << 42 | self._node
         return bits.to_bytes(16)
-
-    def _begin(self, now: float, count: int) -> int:
-        """Begin a millisecond; returns its first count. Of a clock that was set back the last time stays: ids rise."""
-        self._since, self._until = now, now + _PREFIX_SECONDS
-        self._step = 1 + _random(_STEP)
-        high = int(now * 1000) << 80
-        if high <= self._high:
-            return count + self._step
-        self._high = high
-        return _random(_FRESH)
-
-
-def _random(bits: int) -> int:
-    return int.from_bytes(os.urandom(4)) >> 32 - bits
 
 
 new_id = _Source().next
