@@ -278,10 +278,11 @@ def _dropped(value: Any, dumped: Any, found: Any, where: str = "") -> str | None
 def warn_of_unsaved(agent: object) -> None:
     """Warn, once a class, of an agent that has a `state` which looks like one that is saved, and is not annotated at all."""
     kind, state = type(agent), vars(agent).get("state")
-    is_annotated = any("state" in vars(one).get("__annotations__", ()) for one in kind.__mro__)
-    if isinstance(state, BaseModel) and not is_annotated and kind not in _warned:
+    if not isinstance(state, BaseModel) or kind in _warned:
+        return
+    if not any("state" in vars(one).get("__annotations__", ()) for one in kind.__mro__):
         _warned.add(kind)
-        cls, model = type(agent).__qualname__, type(state).__qualname__
+        cls, model = kind.__qualname__, type(state).__qualname__
         msg = (
             f"{cls} sets self.state to a {model}, which its class does not declare, so it is not saved: write `state: {model}` "
             f"in the body of {cls}, or give what is not to be saved another name."

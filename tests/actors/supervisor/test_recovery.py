@@ -1103,20 +1103,27 @@ def test_a_node_has_what_an_agent_asked_for_that_left_it(
     assert [*asked.outcomes, *((status, code) for _, status, code in a.other)] == [(Status.COMPLETED, "")]
 
 
+def moved_asker(world: World) -> tuple[Life, Life, Life, Asked]:
+    """A process whose agent has asked and left it, the one that has the agent now, the specialist's, and what was asked."""
+    a, w = world.life("a", "x"), world.life("n", "w")
+    world.settle()
+    asked = a.ask("once", to="w", source="x", timeout=60.0)
+    world.settle()
+    a.leave("x")
+    world.settle()
+    c = world.life("c", "x")
+    world.settle()
+    return a, c, w, asked
+
+
 @pytest.mark.parametrize("has_ended", [True, False])
 @pytest.mark.parametrize("crashes", [True, False])
 def test_a_node_has_what_its_agent_asked_for_though_that_was_at_another_since(
     *, has_ended: bool, crashes: bool
 ) -> None:
     world = World()
-    a, b, w = world.life("a", "x"), world.life("b"), world.life("n", "w")
-    world.settle()
-    asked = a.ask("once", to="w", source="x", timeout=60.0)
-    world.settle()
-    a.leave("x")
-    world.settle()
-    other = world.life("c", "x")
-    world.settle()
+    b = world.life("b")
+    a, other, w, asked = moved_asker(world)
     other.await_again([asked.number])
     world.settle()
     if has_ended:
@@ -1145,14 +1152,7 @@ def test_a_node_has_what_its_agent_asked_for_though_that_was_at_another_since(
 @pytest.mark.parametrize("crashes", [True, False])
 def test_of_two_processes_that_wait_for_one_outcome_each_hears_something(order: str, *, crashes: bool) -> None:
     world = World()
-    a, w = world.life("a", "x"), world.life("n", "w")
-    world.settle()
-    asked = a.ask("once", to="w", source="x", timeout=60.0)
-    world.settle()
-    a.leave("x")
-    world.settle()
-    c = world.life("c", "x")
-    world.settle()
+    a, c, w, asked = moved_asker(world)
     if crashes:
         world.crash()
         back(world, a, c, w)
@@ -1167,16 +1167,9 @@ def test_of_two_processes_that_wait_for_one_outcome_each_hears_something(order: 
     assert told == {order[0]: "delegator_gone", order[1]: ""}
 
 
-def test_a_process_that_has_collected_open_work_has_it_though_its_agent_left_and_its_connection_broke() -> None:
+def test_a_process_that_has_collected_open_work_has_it_though_its_agent_has_left_it_since() -> None:
     world = World()
-    a, w = world.life("a", "x"), world.life("n", "w")
-    world.settle()
-    asked = a.ask("once", to="w", source="x", timeout=60.0)
-    world.settle()
-    a.leave("x")
-    world.settle()
-    c = world.life("c", "x")
-    world.settle()
+    _, c, w, asked = moved_asker(world)
     c.await_again([asked.number])
     world.settle()
     c.leave("x")
