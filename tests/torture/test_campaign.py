@@ -47,6 +47,7 @@ def test_a_bus_under_torture_keeps_its_promises(
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # as above
 @pytest.mark.timeout(120)
 def test_logs_that_are_kept_can_be_checked_again_and_a_forged_one_is_found(tmp_path: Path) -> None:
     kept = tmp_path / "kept"

@@ -70,6 +70,12 @@ class World:
     def reload(self, *nodes: NodeSpec, **fields: Any) -> ReloadReport:
         return self.cluster.reload(replace(self.cluster.spec, nodes=nodes, **fields))
 
+    def reload_once_started(self, *nodes: NodeSpec) -> ReloadReport:
+        """Reload until nothing is starting: an agent is up on the bus a moment before its start has ended."""
+        reports = [self.reload(*nodes)]
+        wait_until(lambda: reports[-1].is_complete or reports.append(self.reload(*nodes)), what="its start has ended")
+        return reports[-1]
+
     @contextmanager
     def reloading(self, *nodes: NodeSpec) -> Iterator[list[ReloadReport]]:
         """Reload in another thread, which has ended when the block is left."""
@@ -791,10 +797,9 @@ def test_what_had_not_started_in_time_is_told_as_started_once_it_has(tmp_path: P
         assert list(it.reload(agents).failed) == ["n1/crew"]
         (tmp_path / "hold-first").unlink()
         wait_until(lambda: "crew" in it.agents(), what="it has started")
-        reports = [it.reload(agents)]
-        wait_until(lambda: reports[-1].is_complete or reports.append(it.reload(agents)), what="its start has ended")
+        report = it.reload_once_started(agents)
 
-    assert reports[-1] == ReloadReport(started=("n1/crew",), unchanged=KEPT)
+    assert report == ReloadReport(started=("n1/crew",), unchanged=KEPT)
 
 
 def test_what_has_taken_the_place_of_one_that_hangs_is_told_as_started_though_that_one_still_hangs(tmp_path: Path):
@@ -901,7 +906,7 @@ def test_an_agent_that_scales_goes_on_where_it_is_until_it_is_up_on_the_other_no
             (tmp_path / name).unlink(missing_ok=True)
         if how == "hangs":  # a start that has not ended is told as such
             wait_until(lambda: "n2" in homes(it), what="it has started")
-        moved = it.reload(*nodes_with(good, "n2", after))
+        moved = it.reload_once_started(*nodes_with(good, "n2", after))
         assert homes(it) == {"n2"}
         assert answering(it) == it.pids()["n2"]
 
