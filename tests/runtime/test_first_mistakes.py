@@ -340,6 +340,10 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
     said: list[str] = []
 
     class Seeker(Agent):
+        @property
+        def broken(self) -> None:
+            raise AttributeError("what a property misses itself")
+
         @capability("seeker.seek")
         def seek(self, task: Task) -> None:
             for owner, name in (
@@ -350,6 +354,10 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
                 (task, "nothing"),
                 (asked := task.delegate("seeker.echo"), "data"),
                 (asked, "progress"),
+                (self, "state"),
+                (self, "delegate"),
+                (self, "nothing"),
+                (self, "broken"),
             ):
                 with pytest.raises(AttributeError) as caught:
                     getattr(owner, name)
@@ -369,7 +377,31 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
             "'InlineHandle' object has no attribute 'progress': iterate over handle.stream(), as in "
             "`for update in handle.stream(): print(update.progress)`"
         ),
+        (
+            "'Seeker' object has no attribute 'state': the class declares it, as in `state: Counts`, by a pydantic model "
+            "with defaults"
+        ),
+        "'Seeker' object has no attribute 'delegate': task.delegate(…) in a handler; else self.bus.delegate(…)",
+        "'Seeker' object has no attribute 'nothing'",
+        "what a property misses itself",
     ]
+
+
+def test_what_is_no_text_or_no_number_is_told(bus: TestRuntime, tmp_path: Path) -> None:
+    class Writer(Agent):
+        @capability("note.write")
+        def write(self, task: Task) -> None:
+            with task.lease(tmp_path / "note") as lease:
+                lease.write({"no": "text"})  # type: ignore[arg-type]
+
+    bus.start(Writer)
+
+    summary = bus.delegate("note.write").result().summary
+    assert summary == ("UsageError: lease.write takes text or bytes, such as json.dumps(…), and this is a dict.")
+    with pytest.raises(InvalidEnvelope, match=r"a capability's name is text, as in 'page\.read', and this is <class"):
+        bus.delegate(Writer)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"advance\('5'\): seconds, as in bus\.advance\(2\.5\)\."):
+        bus.advance("5")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [lambda: Runtime(name=""), lambda: Runtime.connect("ipc://nobody", name="")])

@@ -27,6 +27,7 @@ from ether_broker.envelope.manifest.subscription import subscriptions_to
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidManifest, UsageError
+from ether_broker.name_hint import misses
 from ether_broker.number import is_number
 from ether_broker.unread_log import warn_unread
 
@@ -41,6 +42,14 @@ __all__ = ["Agent", "AsyncAgent", "ThreadedAgent"]
 
 logger = logging.getLogger("ether.agent")
 _numbers = itertools.count(1)
+
+_ELSEWHERE: Final = {
+    "state": "the class declares it, as in `state: Counts`, by a pydantic model with defaults",
+    "delegate": "task.delegate(…) in a handler; else self.bus.delegate(…)",
+    "publish": "self.bus.publish(topic, …)",
+    "name": "self.agent_name",
+}
+"""{what is looked for at an agent: what to write instead}"""
 
 
 class _Flag:
@@ -157,6 +166,13 @@ class Agent(pykka.Actor, ComposableAgent):
         if self.bus_services is None:
             raise UsageError(f"{type(self).__name__}.bus is there from on_start on, and not in __init__.")
         return AgentBus(self, self.bus_services)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _ELSEWHERE and not hasattr(type(self), name):
+                raise misses(self, name, _ELSEWHERE)
+            return object.__getattribute__(self, name)  # raises; of a property, what it raised
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

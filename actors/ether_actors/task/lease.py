@@ -113,13 +113,16 @@ class Lease:
 
         Raises:
             LeaseLost: it has ended, or a newer one was entered; nothing was written.
-            UsageError: it is on no file, or has not been entered.
+            UsageError: it is on no file, or has not been entered; or `data` is neither text nor bytes.
             OSError: the disk does not take it.
         """
         path, _ = self.path, self.token
         if not self.is_held:
             raise self._lost()
         assert self._file is not None
+        if not isinstance(data, str | bytes | bytearray | memoryview):
+            msg = f"lease.write takes text or bytes, such as json.dumps(…), and this is a {type(data).__name__}."
+            raise UsageError(msg)
         body = data.encode() if isinstance(data, str) else bytes(data)
         written = self._file.replace(body)
         artifact = Artifact(path=str(path), sha256=hashlib.sha256(body).hexdigest(), size=len(body))

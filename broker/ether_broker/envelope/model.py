@@ -58,6 +58,11 @@ FrozenMap = Annotated[
 _SHOWN: Final = 60
 """Characters of a wrong name that an error shows."""
 _EXPLAINED: Final = 8
+_TEXTS: Final[dict[tuple[int | str, ...], str]] = {
+    ("to_agent",): "an agent's name is text, as in to=ref.name",
+    ("capability",): "a capability's name is text, as in 'page.read'",
+}
+"""{field: what is said of a value that is no text}"""
 """Problems of a document that its error names; the others are counted."""
 _MOST_PROBLEMS: Final = 500
 """Problems beyond which they are only counted: pydantic takes 2 µs for each to say them, and a peer may send any number."""
@@ -166,8 +171,9 @@ class Model(BaseModel, metaclass=_ModelType):
 
 def problem_words(problem: Any) -> str:
     """One of a ValidationError's problems: pydantic's words, or ours where they would be a regular expression."""
-    if problem["type"] == "string_type" and problem["loc"] == ("to_agent",):
-        return f"an agent's name is text, as in to=ref.name, and this is {problem['input']!r:.80}"
+    wanted = _TEXTS.get(problem["loc"]) if problem["type"] == "string_type" else None
+    if wanted is not None:
+        return f"{wanted}, and this is {problem['input']!r:.80}"
     grammar = GRAMMAR.get(problem.get("ctx", {}).get("pattern"))
     if grammar is None:
         return str(problem["msg"]).removeprefix("Value error, ")

@@ -13,6 +13,7 @@ from ether_actors.observers.probe import Probe
 from ether_broker.clock import ManualClock
 from ether_broker.errors import UsageError
 from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.number import is_number
 from ether_broker.timing import DEFAULT_TIMING, Timing
 
 __all__ = ["TestRuntime"]
@@ -171,8 +172,11 @@ class TestRuntime(Runtime):
 
         Raises:
             ValueError: `seconds` is negative.
-            UsageError, Stalled: as `run`.
+            UsageError: `seconds` is no number, or as `run`.
+            Stalled: as `run`.
         """
+        if not is_number(seconds):
+            raise UsageError(f"advance({seconds!r:.40}): seconds, as in bus.advance(2.5).")
         self._moving.advance(seconds)
 
     def observe(self, observer: _O, *, since: int = 0) -> _O:

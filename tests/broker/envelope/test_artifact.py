@@ -85,6 +85,18 @@ def test_a_missing_file_is_a_mismatch_and_root_says_where_it_is(file: Path, tmp_
     assert artifact.copy_to(tmp_path / "copy.md", root=tmp_path).exists()
 
 
+def test_a_path_that_would_write_to_a_terminal_is_written_out_in_errors(tmp_path: Path):
+    path = tmp_path / "\x1b[31m\nx"
+    path.write_text("first")
+    artifact = Artifact.of(path)
+    path.write_text("other")
+    with pytest.raises(ArtifactMismatch, match=r"/\\x1b\[31m\\nx is not what was sealed: "):
+        artifact.verify()
+    path.unlink()
+    with pytest.raises(ArtifactMismatch, match=r"/\\x1b\[31m\\nx cannot be read here: "):
+        artifact.verify()
+
+
 def test_a_mode_as_of_open_is_not_taken_for_the_folder(file: Path):
     artifact = Artifact.of(file)
 

@@ -10,6 +10,7 @@ import typer
 
 from ether.cli.common.discover_option import CONNECT, DISCOVER
 from ether_broker.discovery.listening import others
+from ether_broker.errors import UsageError
 from ether_broker.transport.endpoint import IPC, default_endpoint
 
 __all__ = ["AgentClassesOption", "BusAddress", "BusOptions", "NamedBusAddress", "NamedBusOptions"]
@@ -98,7 +99,13 @@ class NamedBusAddress(BusAddress):
 
     @property
     def url(self) -> str | None:
-        """The address of the bus of that name, or as it was given."""
+        """The address of the bus of that name, or as it was given.
+
+        Raises:
+            UsageError: the name is empty.
+        """
+        if self.bus_name == "":  # as of a variable of the shell that is not set
+            raise UsageError("--name is empty: name a bus, as in --name office, or leave it out.")
         return self.connect if self.bus_name is None else f"{IPC}{self.bus_name}"
 
 

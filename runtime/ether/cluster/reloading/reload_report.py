@@ -57,7 +57,7 @@ class ReloadReport:
         lines = [f"{word:<10}{', '.join(names)}" for word, names in told.items() if names]
         lines += [
             f"{'outdated':<10}{node}: {file} has changed since {node} imported it: for new code give the node another "
-            "name, and its metrics another port"
+            "name, and its metrics, if it has any, another port"
             for node, files in self.outdated.items()
             for file in files
         ]
