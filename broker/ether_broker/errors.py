@@ -169,15 +169,18 @@ class PayloadTooLarge(InvalidEnvelope):
     Attributes:
         size: bytes that were to be sent.
         limit: bytes that the bus takes.
+        state: bytes of them that are the state which the answer saves.
     """
 
-    def __init__(self, size: int, limit: int) -> None:
+    def __init__(self, size: int, limit: int, state: int = 0) -> None:
+        part = f", of which the agent's changed state has {state:,}," if state else ""
         super().__init__(
-            f"The envelope has {size:,} bytes and the bus takes {limit:,}: write it to a file, and pass bus.artifact(path) "
-            "or task.artifact(path) instead."
+            f"The envelope has {size:,} bytes{part} and the bus takes {limit:,}: write it to a file, and pass "
+            "bus.artifact(path) or task.artifact(path) instead."
         )
         self.size = size
         self.limit = limit
+        self.state = state
 
 
 class InvalidManifest(UsageError):

@@ -68,7 +68,10 @@ def test_a_bus_that_was_started_by_a_name_is_named_alike(alone: Command, folder:
 def test_an_empty_name_of_a_bus_is_told(alone: Command) -> None:
     done = alone("agents", "--name", "")
 
-    assert (done.code, done.err) == (2, "ether: usage: --name is empty: name a bus, as in --name office, or leave it out.\n")
+    assert (done.code, done.err) == (
+        2,
+        "ether: usage: --name is empty: name a bus, as in --name office, or leave it out.\n",
+    )
 
 
 def test_a_bus_of_ones_own_is_reached_by_its_name_also_where_a_parameter_may_be_named_name(

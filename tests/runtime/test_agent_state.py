@@ -260,6 +260,38 @@ def test_a_state_that_cannot_be_saved_fails_the_delegation_and_is_undone(bus: Ru
     assert get(bus)["total"] == 7
 
 
+class Pages(BaseModel):
+    last: bytes = b""
+
+
+class Reader(Agent):
+    """Remembers what it has read, and answers with more of it."""
+
+    state: Pages
+
+    @capability("page.read")
+    def read(self, size: int, task: Task, *, as_response: bool) -> bytes | Response:
+        self.state.last = b"s" * 60_000
+        data = b"x" * size
+        return task.respond(data=data) if as_response else data
+
+
+@pytest.mark.parametrize("as_response", [False, True])
+def test_an_outcome_that_its_changed_state_makes_too_large_says_so(bus: Runtime, *, as_response: bool) -> None:
+    bus.start(Reader)
+
+    def read(size: int) -> Response:
+        return bus.delegate("page.read", {"size": size, "as_response": as_response}).result(10.0)
+
+    told = read(1_000_000)
+    assert told.error is not None
+    assert told.error.code == "payload_too_large"
+    assert "bytes, of which the agent's changed state has 60,0" in told.error.message
+    assert bus.states() == []
+    assert read(900_000).ok
+    assert read(1_000_000).ok, "it does not change any more"
+
+
 def test_what_is_cancelled_is_undone() -> None:
     with TestRuntime() as bus:
         bus.start(Tally)

@@ -19,6 +19,7 @@ from ether import (
     Agent,
     AgentCrash,
     Closed,
+    Delegation,
     InvalidEnvelope,
     Observation,
     Observer,
@@ -263,22 +264,37 @@ def test_what_is_to_come_belongs_to_one_life_of_the_agent(bus: TestRuntime, monk
         old.bus.delegate("reminded.run")
 
 
+def test_what_is_delegated_later_is_what_was_given(bus: TestRuntime) -> None:
+    bus.start(Counter)
+    agent = bus.node.agent_host.cell("counter").agent
+    assert agent is not None
+    params, context, extensions = {"text": "two words"}, {"seen": ["a"]}, {"acme": 1}
+    delayed = agent.bus.after(1.0, "count.words", params, context=context, extensions=extensions, retry=Retry())
+    params["text"] = "these are four words"
+    context["seen"].append(object())  # type: ignore[arg-type]
+    extensions["acme"] = 2
+    bus.advance(2.0)
+
+    assert delayed.handle is not None
+    assert delayed.handle.result().data == ["counter", 2]
+    asked = delayed.handle.delegation
+    assert (dict(asked.context_slice), dict(asked.extensions)) == ({"seen": ["a"]}, {"acme": 1})
+
+
 def test_a_cancelled_delay_keeps_nothing(bus: TestRuntime) -> None:
     bus.start(Counter)
     agent = bus.node.agent_host.cell("counter").agent
     assert agent is not None
 
-    class Params(dict[str, str]):
-        pass
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(one, Delegation) and one.params == {"text": "kept"} for one in gc.get_objects())
 
-    params = Params(text="two words")
-    kept = weakref.ref(params)
-    delayed = agent.bus.after(3_600.0, "count.words", params)
-    del params
+    delayed = agent.bus.after(3_600.0, "count.words", {"text": "kept"})
+    assert kept() == 1
     delayed.cancel()
-    gc.collect()
 
-    assert kept() is None
+    assert kept() == 0
     with pytest.raises(InvalidEnvelope, match="no keyword 'tmeout'"):
         agent.bus.after(1.0, "count.words", tmeout=1.0)  # type: ignore[call-arg]
 

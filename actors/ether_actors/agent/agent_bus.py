@@ -122,7 +122,7 @@ class AgentBus:
         self, seconds: float, capability: str, params: Any = None, *, to: str | None = None,
         **options: Unpack[DelegateOptions],
     ) -> Delayed:  # fmt: skip
-        """Delegate after some seconds, up to 0.3 s later; not if the agent ends before, also by a restart.
+        """Delegate after some seconds, up to 0.3 s later, what is given now; not if the agent ends before, also by a restart.
 
         Raises:
             UsageError: `seconds` is no number, or below 0; or `capability` is no text, such as a method.
@@ -138,10 +138,13 @@ class AgentBus:
         retry = given.pop("retry", None)
         if retry is not None:
             check_retry(retry)
-        Delegation.parse({"request_id": _ANY_ID} | {name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        asked = Delegation.parse({"request_id": _ANY_ID} | given)
+        kept: dict[str, Any] = {name: getattr(asked, name) for name in options if name in given and name != "context"}
+        kept |= {"context": asked.context_payload} if "context_slice" in given else {}
 
         def delegate() -> Handle:
-            handle = self.delegate(capability, params, to=to, **options)
+            handle = self.delegate(capability, asked.params_payload, to=to, retry=retry, **kept)
             self._services.watch(handle, f"after {seconds:g} s")
             return handle
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ether_actors.threads.pending_call import PendingCall
 from ether_broker.errors import Closed, EtherError, UsageError
 from ether_broker.number import is_number
+from ether_broker.unread_log import warn_unread
 
 if TYPE_CHECKING:
     from ether_actors.delegator.handle import Handle
@@ -61,8 +62,10 @@ class Delayed:
         except Closed as error:  # the end of the agent, or of its node
             logger.info("a delegation of `after` is not made: %s", error)
             return
-        except EtherError as error:  # what was well when `after` was called, such as a dict that was changed since
-            logger.warning("a delegation of `after` is not made: %s", error)
+        except EtherError as error:
+            msg = f"a delegation of `after` is not made: {error}"
+            logger.warning(msg)
+            warn_unread(logger, msg)
             return
         if self._is_cancelled:
             self.handle.cancel()

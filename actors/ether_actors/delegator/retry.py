@@ -12,7 +12,7 @@ from ether_actors.number_check import check_number
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidSpec, UsageError
-from ether_broker.name_hint import hint_fields, nearest
+from ether_broker.name_hint import hint_fields, is_typo, nearest
 
 __all__ = ["Retry", "check_retry"]
 
@@ -116,15 +116,15 @@ def _check_word(word: str) -> None:
     known = sorted(status.value for status in set(Status) - _FINAL)
     if word in known or word in _CODES:
         return
-    hint = nearest(word, _CODES)
     if word in _FINAL or word.isupper():
         raise InvalidSpec(f"Retry: on has {word!r}, which is no failure.{nearest(word, known)}")
     status = next((status for status in known if status.replace("_", "") == word.upper().replace("_", "")), None)
     if status is not None:
         raise InvalidSpec(f"Retry: on has {word!r}, which is no code. Did you mean {status!r}?")
-    if not word.islower() or "?" in hint:
-        said = hint if "?" in hint else " Of an exception in a handler the code is 'exception'."
-        raise InvalidSpec(f"Retry: on has {word!r}, which is no code.{said}")
+    meant = next((code for code in sorted(_CODES) if is_typo(word, code)), None)
+    if not word.islower() or meant is not None:
+        hint = "Of an exception in a handler the code is 'exception'." if meant is None else f"Did you mean {meant!r}?"
+        raise InvalidSpec(f"Retry: on has {word!r}, which is no code. {hint}")
 
 
 def check_retry(retry: object) -> Retry:

@@ -25,7 +25,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.wire.codec import pack_outcome, pack_response
 from ether_broker.wire.frame import Flag, Header, Kind, pack_envelope, read_header, rehead
-from ether_broker.wire.saved_state import join_state
+from ether_broker.wire.saved_state import BroughtState, join_state
 
 __all__ = ["Responder"]
 
@@ -76,9 +76,7 @@ class Responder:
         try:
             envelope = pack_response(response, capability=header.capability, target=header.source, limit=limit)
             if work.state is not None:
-                envelope = join_state(envelope, work.state)
-                if len(envelope) > limit:
-                    raise errors.PayloadTooLarge(len(envelope), limit)
+                envelope = _with_state(envelope, work.state, limit)
         except EtherError as error:
             failure = Response(
                 request_id=response.request_id, status=Status.FAILED_EXECUTION, from_agent=response.from_agent,
@@ -109,9 +107,7 @@ class Responder:
         try:
             envelope = pack_outcome(work.header, data, elapsed=elapsed, timestamp=self._wall(), limit=limit)
             if work.state is not None:
-                envelope = join_state(envelope, work.state)
-                if len(envelope) > limit:
-                    raise errors.PayloadTooLarge(len(envelope), limit)  # noqa: TRY301  one way out for both
+                envelope = _with_state(envelope, work.state, limit)
         except errors.PayloadTooLarge as error:
             self.refuse(work.header, Status.FAILED_EXECUTION, error)
             return False
@@ -216,3 +212,15 @@ class Responder:
             Kind.RESPONSE, status=Status.CANCELLED, request_id=cancel.request_id, source=cancel.target,
             capability=cancel.capability, attempt=cancel.attempt, body=pack({}),
         ))  # fmt: skip
+
+
+def _with_state(envelope: bytes, state: BroughtState, limit: int) -> bytes:
+    """The envelope of an outcome that brings a state.
+
+    Raises:
+        PayloadTooLarge: both together have more than the bus takes.
+    """
+    joined = join_state(envelope, state)
+    if len(joined) > limit:
+        raise errors.PayloadTooLarge(len(joined), limit, len(joined) - len(envelope))
+    return joined
