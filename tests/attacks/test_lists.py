@@ -9,8 +9,8 @@ import pytest
 import zmq
 
 from ether import Agent, Runtime, capability
+from ether.cluster.agent_starts import _taken
 from ether.cluster.cluster_spec import AgentSpec
-from ether.cluster.node_main import _taken
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.wire.frame import Kind, join_frame, pack_envelope

@@ -36,7 +36,7 @@ from ether import (
     Task,
     capability,
 )
-from ether.cluster import AgentSpec, NodeSpec, node_main
+from ether.cluster import AgentSpec, NodeSpec, agent_starts
 from ether.cluster.cluster_spec import NamedAgents
 from ether.observers import Probe
 from ether.testing import TestRuntime
@@ -211,9 +211,11 @@ def test_a_second_agent_of_the_class_is_told_to_have_a_state_of_its_own(
     bus.start(Tally, name="tally-5")
     bus.start_many(Stateless, 2)
     assert told() == []
-    node_main._start_named(bus, NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally"), ("tally-6",)))
+    agent_starts.start_named(bus, NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally"), ("tally-6",)))
     assert told() == [text.format("tally-6", "tally")]
-    node_main._start_named(bus, NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally", name="mine"), ("mine",)))
+    agent_starts.start_named(
+        bus, NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally", name="mine"), ("mine",))
+    )
     assert told() == []
 
 
@@ -815,18 +817,18 @@ def test_a_run_that_ends_with_its_process_has_changed_nothing_and_what_runs_agai
 
 
 def test_a_node_gives_it_no_other_name_than_that_of_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_main, "_RELEASED", 0.2)
+    monkeypatch.setattr(agent_starts, "RELEASED", 0.2)
     url, spec = f"ipc://{tmp_path}/bus.sock", AgentSpec("tests.runtime.test_agent_state:Tally")
     with Runtime(bind=url, name="old") as old, Runtime.connect(url, name="new") as new:
         old.start(Tally)
         add(old, 5)
         with pytest.raises(DuplicateAgent, match="Tally has a state, which belongs to its name"):
-            node_main._start_under_free_names(new, spec)
-        monkeypatch.setattr(node_main, "_RELEASED", PATIENCE)
+            agent_starts.start_under_free_names(new, spec)
+        monkeypatch.setattr(agent_starts, "RELEASED", PATIENCE)
         stopping = threading.Timer(0.1, old.stop, ["tally"])
         stopping.start()
 
-        assert node_main._start_under_free_names(new, spec) == ("tally",)
+        assert agent_starts.start_under_free_names(new, spec) == ("tally",)
         stopping.join()
         assert get(new)["total"] == 5
 
@@ -852,7 +854,7 @@ def test_a_start_asks_again_for_what_the_bus_cannot_tell_now(monkeypatch: pytest
 
 
 def test_a_cluster_gives_it_no_other_name_than_that_it_wishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_main, "_RELEASED", 0.2)
+    monkeypatch.setattr(agent_starts, "RELEASED", 0.2)
     url, named = (
         f"ipc://{tmp_path}/bus.sock",
         NamedAgents(AgentSpec("tests.runtime.test_agent_state:Tally"), ("tally-2",)),
@@ -860,7 +862,7 @@ def test_a_cluster_gives_it_no_other_name_than_that_it_wishes(tmp_path: Path, mo
     with Runtime(bind=url, name="old") as old, Runtime.connect(url, name="new") as new:
         old.start(Tally, name="tally-2")
         with pytest.raises(DuplicateAgent, match=r"'tally-2'.* has a state"):
-            node_main._start_named(new, named)
+            agent_starts.start_named(new, named)
         assert [row["agent"] for row in new.agents()] == ["tally-2"]
 
 

@@ -1,137 +1,203 @@
-"""The starts of agents on a node that is up: each goes on in a thread of its own, and keeps none of the others waiting."""
+"""The starts of a cluster's agents on a node: under the names wished for or free ones, in another's place, alone if need be."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from ether.cluster.cluster_spec import NamedAgents
-from ether.node.agents.agent_host import NotStarted
-from ether_broker.errors import EtherError
+from ether.cluster.cluster_spec import AgentSpec, NamedAgents, NodeSpec, name_agents
+from ether.cluster.start_threads import words_of
+from ether.node.agents.agent_host import NotStarted, warn_of_own_states
+from ether.node.agents.scaled_agent import ScaledAgent
+from ether_actors.agent.agent import Agent
+from ether_actors.restarts.runner import resolve
+from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, Rejected, WaitTimeout
 
-__all__ = ["AgentStart", "StartThreads", "and_so", "await_starts", "start_in_order", "told"]
+if TYPE_CHECKING:
+    from ether.runtime import Runtime
+
+__all__ = ["RELEASED", "replace_agent", "scaled_agent", "start_named", "start_or_go_on", "start_under_free_names"]
 
 logger: logging.Logger = logging.getLogger("ether.node")
 
-_AT_A_TIME: Final = 16
-"""Agents of a kind that start at a time."""
+RELEASED: Final = 6.0
+"""Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
+_TRIES: Final = 20
+_AHEAD: Final = 10_000
+"""Names that are asked for at a time beyond those that are wanted, while all of them are taken."""
 
 
-class AgentStart:
-    """A start of some agents of a kind, which may take as long as it takes.
+def start_named(bus: Runtime, named: NamedAgents) -> Sequence[str]:
+    """Start agents under the names that the cluster wishes them to have; another's they leave to it, if they may."""
+    try:
+        _start(bus, named)
+    except DuplicateAgent:
+        if named.agent.name is not None:
+            raise
+        if _has_state(named.agent):
+            return _start_with_state(bus, named)
+        agent = named.agent if named.agent.scale is not None else replace(named.agent, count=len(named.names))
+        return start_under_free_names(bus, agent)
+    return named.names
 
-    Args:
-        wished: the agents, and the names that they are to have.
-        start: starts them, and returns the names that they have; gets what to note in which did not start and why.
+
+def start_under_free_names(bus: Runtime, agent: AgentSpec) -> Sequence[str]:
+    """Start agents under the next names that are free on the bus, and return these; with a state, under their own alone.
+
+    Raises:
+        DuplicateAgent: its `name` is taken; or one with a state has a name that is taken.
+        EtherError: as `AgentHost.start_agents`.
     """
-
-    def __init__(
-        self, wished: NamedAgents, start: Callable[[NamedAgents, dict[str, str]], Sequence[str]]
-    ) -> None:  # fmt: skip
-        self.wished: NamedAgents = wished
-        self.names: Sequence[str] = wished.names
-        """That they have, once it has ended."""
-        self.failed: dict[str, str] = {}
-        """{name: why it did not start}; of agents that scale, the first name."""
-        self.refused: BaseException | None = None
-        """Why none of them was started, and none will be."""
-        self.has_ended: threading.Event = threading.Event()
-        self._start = start
-
-    def run(self) -> None:
-        """Start them, in the calling thread."""
+    if _has_state(agent):
+        [[named]] = name_agents([NodeSpec("here", (agent,))], set())
+        return _start_with_state(bus, named)
+    refused: set[str] = set()
+    for attempt in range(_TRIES):
+        taken = {*_taken(bus, agent), *refused}
+        [[named]] = name_agents([NodeSpec("here", (agent,))], taken)
         try:
-            self.names = self._start(self.wished, self.failed)
-        except BaseException as error:  # who waits for it has to hear of it, whatever it is
-            unexplained = None if isinstance(error, EtherError) else error
-            logger.error("%s did not start: %s", self.wished.names[0], error, exc_info=unexplained)  # noqa: TRY400
-            self.refused = error
-            self.failed.update(dict.fromkeys(self.wished.told, told(error)))
-        if list(self.names) != list(self.wished.names):
-            logger.warning(
-                "%s started as %s, with no state or mailbox of its own", self.wished.names[0], ", ".join(self.names)
-            )
-        self.has_ended.set()
-
-
-class StartThreads:
-    """Threads that run starts of one kind of agents, some at a time; they end when there is nothing more to run."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[AgentStart] = deque()
-        self._running = 0
-        self._lock = threading.Lock()
-
-    def run(self, start: AgentStart) -> None:
-        """Run a start as soon as there is a thread for it."""
-        with self._lock:
-            self._waiting.append(start)
-            if self._running == _AT_A_TIME:
-                return
-            self._running += 1
-        threading.Thread(target=self._run, name=f"ether-start-{start.wished.names[0]}", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._running -= 1
-                    return
-                start = self._waiting.popleft()
-            start.run()
-
-
-def start_in_order(starts: Sequence[AgentStart], patience: float, failed: MutableMapping[str, str]) -> None:
-    """Run starts one after the other; one that takes more than its share of the patience goes on beside the others.
-
-    Args:
-        starts: what to run.
-        patience: seconds, for all of them.
-        failed: gets {name: why it did not start}, as `await_starts`.
-    """
-    end = time.monotonic() + patience
-    for start in starts:
-        StartThreads().run(start)
-        start.has_ended.wait(patience / len(starts))
-    await_starts(starts, end - time.monotonic(), failed, patience)
-
-
-def await_starts(
-    starts: Sequence[AgentStart], timeout: float, failed: MutableMapping[str, str], patience: float | None = None
-) -> None:  # fmt: skip
-    """Wait until starts have ended, or all of `timeout` seconds are over.
-
-    Args:
-        starts: what runs.
-        timeout: seconds.
-        failed: gets {name: why it did not start}, and of those that have not ended that they go on.
-        patience: seconds that those which have not ended are told to have had; default: `timeout`.
-    """
-    end = time.monotonic() + timeout
-    had = timeout if patience is None else patience
-    for start in starts:
-        if start.has_ended.wait(max(0.0, end - time.monotonic())):
-            failed.update(start.failed)
+            _start(bus, named)
+        except DuplicateAgent:  # somebody else took the name since we asked, or we may not ask
+            refused.update(named.names)
+            if agent.name is not None or attempt == _TRIES - 1:
+                raise
         else:
-            logger.warning(
-                "%s has not started after %g s: the node is up without it until it has", start.wished.told[0], had
-            )
-            failed.update(
-                dict.fromkeys(start.wished.told, f"It has not started after {had:g} s, and goes on starting.")
-            )
+            break
+    return named.names
 
 
-def and_so(why: str, sentence: str) -> str:
-    """A reason, and what follows of it."""
-    return f"{why}{'' if why.endswith(('.', '?', '!')) else '.'} {sentence}"
+def start_or_go_on(bus: Runtime, named: NamedAgents, failed: dict[str, str]) -> Sequence[str]:
+    """Start agents; if one of them does not start, each alone, by its restart type, noted in `failed`.
+
+    Raises:
+        EtherError: the registry did not take them.
+    """
+    try:
+        return start_named(bus, named)
+    except (NotStarted, InvalidSpec, WaitTimeout) as failure:
+        found: BaseException = failure
+    if named.agent.scale is not None:
+        error = found.error if isinstance(found, NotStarted) else found
+        logger.error(
+            "%s did not start: %s", named.names[0], error, exc_info=None if isinstance(error, EtherError) else error
+        )
+        failed[named.names[0]] = words_of(error)
+        bus.node.scaling.follow(scaled_agent(bus, named))
+        return named.names
+    stopped = found.stopped if isinstance(found, NotStarted) else ()
+    starts = {name: replace_agent(bus, named.agent, name) for name in named.names if name not in stopped}
+    for name, start in starts.items():
+        try:
+            start()
+        except (EtherError, NotStarted) as error:
+            failed[name] = words_of(error)  # whoever starts it again has logged it
+    return named.names
 
 
-def told(error: BaseException) -> str:
-    """What a report says of an error with which something did not start."""
-    if isinstance(error, NotStarted):
-        error = error.error
-    return str(error) if isinstance(error, EtherError) else f"{type(error).__name__}: {error}"
+def replace_agent(bus: Runtime, agent: AgentSpec, name: str) -> Callable[[], None]:
+    """Prepare an agent in the place of one that was taken down or has left; `AgentSupervision.replace`."""
+    ends_process = bus.node.supervision.ends_process
+    (ends_process.add if agent.escalate else ends_process.discard)(name)
+    scaled = bus.node.agent_host.scaled
+    (scaled.discard if agent.scale is None else scaled.add)(name)
+    return bus.node.supervision.replace(name, agent.tree(name), *_maker(agent))
+
+
+def scaled_agent(bus: Runtime, named: NamedAgents) -> ScaledAgent:
+    """The instances of an agent that scales, which may have these names."""
+    agent = named.agent
+    assert agent.scale is not None
+    one = replace(agent, scale=None)
+    names = named.names
+    return ScaledAgent(
+        names[0], lambda: names, agent.scale, lambda some: _start(bus, NamedAgents(one, tuple(some)))
+    )  # fmt: skip
+
+
+def _start_with_state(bus: Runtime, named: NamedAgents) -> Sequence[str]:
+    """Start agents under the names that their states belong to; one that a lost node still seems to have is waited for.
+
+    Raises:
+        DuplicateAgent: another agent has one of the names.
+    """
+    limit = time.monotonic() + RELEASED
+    while _held(bus, named.names) and time.monotonic() < limit:
+        time.sleep(0.1)
+    try:
+        _start(bus, named)
+    except DuplicateAgent as error:
+        msg = (
+            f"{error} {named.agent.start} has a state, which belongs to its name, so it is given no other: give it a `name` in "
+            "a cluster file, or name= in bus.start."
+        )
+        raise DuplicateAgent(msg) from None
+    return named.names
+
+
+def _start(bus: Runtime, named: NamedAgents) -> None:
+    agent, supervision = named.agent, bus.node.supervision
+    if agent.scale is not None:
+        known = _known(bus, named.names) if len(named.names) > agent.most else []  # else each is to be free
+        taken = [one["agent"] for one in known if one["condition"] != "down" and one["node"] != bus.name]
+        bus.node.scaling.add(scaled_agent(bus, named), taken)
+        return
+    if agent.escalate:
+        supervision.ends_process.update(named.names)
+    _start_batch(bus, named)
+
+
+def _start_batch(bus: Runtime, named: NamedAgents) -> None:
+    """Start agents together, each of which gets its tree when it crashes."""
+    agent = named.agent
+    bus.node.supervision.trees.update(dict.fromkeys(named.names, agent.tree(agent.base_name)))
+    resolve(agent.start)
+    warn_of_own_states(bus.node.agent_host.start_agents(list(named.names), *_maker(agent)), agent.base_name)
+
+
+def _maker(agent: AgentSpec) -> tuple[Callable[[], Any], type[Agent] | None]:
+    """What makes an agent, and its class if that can be known before."""
+    with contextlib.suppress(InvalidSpec):  # then each start says so
+        make = resolve(agent.start)
+        cls = make if isinstance(make, type) and issubclass(make, Agent) else None
+        return lambda: make(*agent.args, **agent.kwargs), cls
+    return lambda: resolve(agent.start)(*agent.args, **agent.kwargs), None
+
+
+def _has_state(agent: AgentSpec) -> bool:
+    _, cls = _maker(agent)
+    return cls is not None and cls.state_model() is not None
+
+
+def _taken(bus: Runtime, agent: AgentSpec) -> set[str]:
+    """Names that an agent would be given if others had not got them; none for who may not ask.
+
+    It is asked for twice as many each time, until enough of them are free.
+    """
+    taken: set[str] = set()
+    wanted = agent.most if agent.name is None else 0
+    while wanted:
+        [[named]] = name_agents([NodeSpec("here", (replace(agent, count=wanted, scale=None),))], taken)
+        found = _held(bus, named.names)
+        taken |= found
+        wanted = 0 if wanted - len(found) >= agent.most else min(2 * wanted, agent.most + _AHEAD)
+    return taken
+
+
+def _held(bus: Runtime, names: Sequence[str]) -> set[str]:
+    """Those of the names that others have; none for who may not ask. What an earlier life of the node had is its own."""
+    known = _known(bus, names)
+    return {str(one["agent"]) for one in known if (one["condition"], one["node"]) != ("down", bus.name)}
+
+
+def _known(bus: Runtime, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The agents on the bus that have one of the names; none for who may not ask."""
+    try:
+        return list(bus.iter_agents(names))
+    except Rejected as error:
+        if error.response.error.code != AccessDenied.code:
+            raise
+        return []

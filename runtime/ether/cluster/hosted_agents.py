@@ -9,18 +9,18 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from ether.cluster.agent_starts import AgentStart, StartThreads, and_so, await_starts, start_in_order, told
+from ether.cluster.agent_starts import replace_agent, scaled_agent, start_or_go_on
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
 from ether.cluster.reloading.hosted_node import without
 from ether.cluster.reloading.spec_changes import must_be_another
 from ether.cluster.start_check import check, why_not_made
+from ether.cluster.start_threads import AgentStart, StartThreads, and_so, await_starts, start_in_order, words_of
 from ether.node.agents.agent_host import NotStarted
 from ether_actors.execution.cell import CellState
 from ether_actors.restarts.source_files import changed_sources
 from ether_broker.errors import EtherError
 
 if TYPE_CHECKING:
-    from ether.node.agents.scaled_agent import ScaledAgent
     from ether.runtime import Runtime
 
 __all__ = ["HostedAgents"]
@@ -32,22 +32,11 @@ class HostedAgents:
     Args:
         bus: the node's.
         drain: seconds that running work has.
-        start: starts agents that may fail alone: gets them, and where it notes which did not start and why; returns the names.
-        replace: prepares one in the place of one that was taken down or has left; returns what starts it.
-        scaled: makes an agent that scales, without an instance.
     """
 
-    def __init__(
-        self, bus: Runtime, drain: float,
-        start: Callable[[Runtime, NamedAgents, dict[str, str]], Sequence[str]],
-        replace: Callable[[Runtime, AgentSpec, str], Callable[[], None]],
-        scaled: Callable[[Runtime, NamedAgents], ScaledAgent],
-    ) -> None:  # fmt: skip
+    def __init__(self, bus: Runtime, drain: float) -> None:
         self._bus = bus
         self._drain = drain
-        self._start = partial(start, bus)
-        self._replace = replace
-        self._scaled = scaled
         self._kinds: list[NamedAgents] = []
         self._specs: dict[str, AgentSpec] = {}
         """{name: what the agent is to be}; of one that scales, each name that an instance may have."""
@@ -88,7 +77,7 @@ class HostedAgents:
 
     def _run(self, kinds: Iterable[NamedAgents], patience: float, failed: dict[str, str]) -> list[AgentStart]:
         """Start agents that are not here, and take them for never up until they have started."""
-        starts = [AgentStart(kind, self._start) for kind in kinds]
+        starts = [AgentStart(kind, partial(start_or_go_on, self._bus)) for kind in kinds]
         self._never_up.update({name: "It has not started yet." for start in starts for name in start.wished.told})
         self._starts += starts
         start_in_order(starts, patience, failed)
@@ -245,7 +234,7 @@ class HostedAgents:
         """Have an agent scale whose instances are those that are here under its names."""
         host = self._bus.node.agent_host
         cells = [host.cell(name) for name in kind.names if name in here and name in host.agent_names]
-        self._bus.node.scaling.follow(self._scaled(self._bus, kind), cells)
+        self._bus.node.scaling.follow(scaled_agent(self._bus, kind), cells)
 
     def _all_failed(
         self, failed: dict[str, str], waiting: Iterable[AgentStart], specs: Mapping[str, AgentSpec]
@@ -316,7 +305,7 @@ class HostedAgents:
 
         def replace(name: str) -> None:
             agent = changed[name]
-            start = self._replace(self._bus, agent, name)
+            start = replace_agent(self._bus, agent, name)
             starts.append(AgentStart(NamedAgents(agent, (name,)), lambda named, failed: _alone(start, named, failed)))
             threads[agent.start].run(starts[-1])
 
@@ -355,7 +344,7 @@ class HostedAgents:
         """Give an agent that goes on scaling its new bounds and names; whether there is one."""
         own = (old for old in self._scaling if old not in ended and not set(old.names).isdisjoint(kind.names))
         return any(
-            old == kind or self._bus.node.scaling.rescale(old.names[0], self._scaled(self._bus, kind)) for old in own
+            old == kind or self._bus.node.scaling.rescale(old.names[0], scaled_agent(self._bus, kind)) for old in own
         )
 
 
@@ -364,5 +353,5 @@ def _alone(start: Callable[[], None], named: NamedAgents, failed: dict[str, str]
     try:
         start()
     except (EtherError, NotStarted) as error:
-        failed[named.names[0]] = told(error)
+        failed[named.names[0]] = words_of(error)
     return named.names

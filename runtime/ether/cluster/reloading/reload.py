@@ -22,12 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
-from ether.cluster.agent_starts import and_so
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents, NodeSpec
 from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.reloading.hosted_node import HostedNode, agents_by_name, place, without
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.cluster.reloading.spec_changes import changed_fields, must_be_another, process_changes
+from ether.cluster.start_threads import and_so
 from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
 from ether_broker.errors import Closed, EtherError, WaitTimeout
