@@ -134,7 +134,7 @@ class DelegationPolicy:
         if entry is not None:
             first, capability = entry.source, entry.capability
             if is_own and _is_same(header, first, capability):
-                self._replay.go_on(session, request_id)
+                self._replay.go_on(session, entry)
         elif self._is_free(session, header):
             return None
         else:

@@ -237,7 +237,7 @@ class Supervisor:
         state, timing = self.state, self.state.session_table.timing
         state.now, state.wall = now, wall
         history = read_history(state.journal, remembered=self._remembered)
-        state.has_recovered, state.began = history.next > 1, now
+        state.has_recovered = history.next > 1
         window = state.bus.mailbox.limits.window
         history.begin(boot, now, wall, silence=float(timing.silence), window=window)
         recover(state, self._membership, self._administration, self.lease_service, history)

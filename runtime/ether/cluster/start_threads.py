@@ -1,4 +1,4 @@
-"""The starts of agents on a node that is up: each goes on in a thread of its own, and keeps none of the others waiting."""
+"""The threads in which agents start on a node that is up: one that takes long keeps none of the others waiting."""
 
 from __future__ import annotations
 

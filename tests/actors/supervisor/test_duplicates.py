@@ -460,7 +460,6 @@ def test_volatile_work_with_an_id_of_ones_own_that_is_sent_again_runs_unless_a_b
     age: float, runs: bool
 ):
     bus = Bus()
-    bus.state.began = bus.now
     desk, worker = bus.delegator("desk"), bus.node("n", "w")
     bus.pass_time(age)
     number = desk.delegate("desk", to="w", number=1, flags=Flag.RESENT | Flag.VOLATILE)

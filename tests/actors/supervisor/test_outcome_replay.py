@@ -13,6 +13,7 @@ from ether_broker.journal.journal import Journal
 from ether_broker.journal.null import NullJournal
 from ether_broker.wire.frame import Kind, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id, uncollected
+from tests.actors.work_counter import WorkCounter
 
 ENDED = 1000
 
@@ -239,22 +240,34 @@ def test_what_was_on_its_way_and_has_arrived_is_given_again_to_who_asks_for_it()
     assert [received.number for received in peer.inbox].count(number) == 1
 
 
-def test_what_is_on_its_way_is_not_given_again_but_to_who_asks_for_it_once_more() -> None:
-    bus, peer, _ = bus_with(ENDED)
-    specialist = bus.node("n", "s")
-    number = peer.delegate("d", timeout=900.0)
-    bus.step()
-    specialist.respond("s", number)
-    bus.step()
-    peer.inbox.clear()
-    owed = [request_id(10_000 + other) for other in range(ENDED)]
+def resuming(under_way: int, awaiting: list[bytes]) -> tuple[int, int, int]:
+    """The work of a RESUME and of the steps behind it, the longest step, and what it was charged.
 
-    peer.send(Kind.RESUME, body={"awaiting": [*owed, request_id(number)]})
+    The node had an answer to so many RESUMEs before, and acknowledges nothing.
+    """
+    bus = Bus()
+    peer = bus.delegator("d")
+    for first in range(0, under_way, 1_000):
+        peer.send(Kind.RESUME, body={"awaiting": [request_id(first + at) for at in range(1_000)]})
     bus.pass_time(1.0)
-    assert number not in peer.outcomes()
+    while bus.supervisor.next_wake() <= bus.now:
+        bus.step()
+    before, steps = peer.session.input.tag, list[int]()
+    peer.send(Kind.RESUME, body={"awaiting": awaiting})
+    while not steps or bus.supervisor.next_wake() <= bus.now:
+        with WorkCounter() as counter:
+            bus.step()
+        steps.append(counter.work)
+    return sum(steps), max(steps), peer.session.input.tag - before
 
-    peer.send(Kind.RESUME, body={"awaiting": [*owed, request_id(number)]})
-    bus.step()
-    peer.delegate("d", timeout=900.0, number=number)
-    bus.pass_time(1.0)
-    assert [received.number for received in peer.inbox].count(number) == 1
+
+def test_a_resume_costs_what_it_asks_for_whatever_is_on_its_way_and_each_answer_is_charged() -> None:
+    one = [request_id(10_000_000)]
+    (few, _, _), (many, _, _) = resuming(1_000, one), resuming(8_000, one)
+    assert many < 2 * few
+
+    some, copies = [request_id(10_000_000 + at) for at in range(1_000)], one * 1_000
+    (_, longest, charged), (_, longer, more) = resuming(0, some[:125]), resuming(0, some)
+    assert longer < 3 * longest
+    assert more > 6 * charged > 6 * 125 * 12
+    assert 20 * resuming(0, copies)[2] < more

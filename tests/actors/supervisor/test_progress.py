@@ -219,7 +219,7 @@ def test_a_line_that_ends_while_room_for_it_is_counted_has_no_further_turn():
     entry = bus.entry(number)
     assert entry is not None
     entry.is_volatile = True
-    assert bus.supervisor._replay.go_on(d.session, entry.request_id)
+    bus.supervisor._replay.go_on(d.session, entry)
     bus.step()
     bus.step()
 
@@ -434,7 +434,7 @@ def test_what_is_told_while_the_delegator_is_expected_back_is_folded_until_it_as
     else:
         entry = bus.entry(number)
         assert entry is not None
-        assert bus.supervisor._replay.go_on(d.session, entry.request_id)
+        bus.supervisor._replay.go_on(d.session, entry)
     bus.step()
 
     # Then it hears the newest, which says how many it stands for

@@ -1124,8 +1124,6 @@ def test_a_node_has_what_its_agent_asked_for_though_that_was_at_another_since(
     world = World()
     b = world.life("b")
     a, other, w, asked = moved_asker(world)
-    other.await_again([asked.number])
-    world.settle()
     if has_ended:
         w.answer(asked.number)
         world.settle()
@@ -1164,22 +1162,38 @@ def test_of_two_processes_that_wait_for_one_outcome_each_hears_something(order: 
     world.settle()
 
     told = {life.name: life.other[-1][2] for life in (a, c)}
-    assert told == {order[0]: "delegator_gone", order[1]: ""}
+    assert told == {"a": "delegator_gone", "c": ""}, "whose agent it is now"
 
 
-def test_a_process_that_has_collected_open_work_has_it_though_its_agent_has_left_it_since() -> None:
+@pytest.mark.parametrize("how", ["stays", "asks-again", "crash", "away", "crash-after"])
+def test_a_process_that_has_collected_open_work_has_it_though_its_agent_has_left_it_since(how: str) -> None:
     world = World()
-    _, c, w, asked = moved_asker(world)
+    a, c, w, asked = moved_asker(world)
+    a.pending.pop(asked.number, None)
     c.await_again([asked.number])
     world.settle()
     c.leave("x")
     world.settle()
-    c.await_again([asked.number])
-    world.settle()
+    if how == "crash":
+        world.crash()
+        back(world, a, c, w)
+    if how == "away":
+        c.is_mute = True
+        world.pass_time(4.0)
     w.answer(asked.number)
     world.settle()
+    if how == "crash-after":
+        world.crash()
+        back(world, a, c, w)
+    if how == "away":
+        c.is_mute = False
+        back(world, c)
+    if how != "stays":
+        c.await_again([asked.number])
+    world.settle()
 
-    assert [code for _, _, code in c.other] == [""]
+    assert {code for _, _, code in a.other} == {"delegator_gone"}
+    assert {(status, code) for _, status, code in c.other} == {(Status.COMPLETED, "")}
 
 
 def test_an_outcome_that_was_under_way_to_a_lost_node_is_there_when_it_is_back():

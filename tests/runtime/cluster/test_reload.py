@@ -1834,8 +1834,8 @@ def test_a_node_that_goes_on_with_code_that_has_changed_is_told_as_outdated(tmp_
     assert (restarted.restarted, restarted.outdated) == ({"work/till": "backoff"}, {"work": [str(shop)]})
     assert (gone.failed, gone.outdated, again.outdated) == ({}, {}, {})
     assert (
-        f"outdated  work: {shop} has changed since work imported it: for new code give the node another name, and its metrics "
-        "another port" in same.lines()
+        f"outdated  work: {shop} has changed since work imported it: for new code give the node another name, and its metrics, "
+        "if it has any, another port" in same.lines()
     )
 
 

@@ -266,6 +266,11 @@ class History:
         for request_id, source in body["outcomes"]:
             self.ended.keep(request_id, source)
 
+    def _outcomes_claimed(self, body: dict[str, Any]) -> None:
+        for request_id in body["outcomes"]:
+            if (accepted := self.open.get(request_id)) is not None:
+                accepted.asked_from = body["node"], body["incarnation"]
+
     def _outcomes_collected(self, body: dict[str, Any]) -> None:
         for request_id in body["outcomes"]:
             self.ended.collected(request_id)
@@ -442,6 +447,7 @@ _EVENTS: Final = {
     "node_leaving": History._node_leaving,  # noqa: SLF001
     "agent_forgotten": History._agent_forgotten,  # noqa: SLF001
     "outcomes_unread": History._outcomes_unread,  # noqa: SLF001
+    "outcomes_claimed": History._outcomes_claimed,  # noqa: SLF001
     "outcomes_collected": History._outcomes_collected,  # noqa: SLF001
     "reassigned": History._reassigned,  # noqa: SLF001
     "lease_granted": History._lease_granted,  # noqa: SLF001

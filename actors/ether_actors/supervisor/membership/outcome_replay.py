@@ -17,8 +17,8 @@ from ether_actors.supervisor.state.ledger import Entry
 from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import INTERIM, Status
 from ether_broker.errors import JournalCorrupt, JournalUnavailable, TooMuch
-from ether_broker.transport.sessions.cost import AGAIN_SHIFT
-from ether_broker.transport.sessions.session import Life, Session
+from ether_broker.transport.sessions.cost import AGAIN_SHIFT, ANSWER
+from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, read_header
 
 __all__ = ["LOOK_UPS_PER_STEP", "OutcomeReplay"]
@@ -39,7 +39,7 @@ _BURST: Final = 1 << 20
 _LOOK: Final = 2 << 10
 """Bytes as which a look for an outcome counts where there is a journal."""
 _READ_SHIFT: Final = 6
-"""Of the number of outcomes on their way that are read for one RESUME: what is charged for that, in points."""
+"""Of the number of envelopes on their way that are looked through: what is charged for that, in points."""
 LOOK_UPS_PER_STEP: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -57,8 +57,8 @@ class OutcomeReplay:
         """The number of the outcome that has to be in the journal before anything more is given out."""
         self._not_before = 0.0
         """When more is given out: the journal could not be read, or enough was given for now."""
-        self.asked: dict[Session, tuple[deque[bytes], set[bytes]]] = {}
-        """{session: (what it waits for, what was on its way to it when it said so)}, the next to be served first."""
+        self.asked: dict[Session, deque[bytes]] = {}
+        """{session: what it waits for}, the next to be served first."""
         self.job: Job = Job(state.schedule, self._serve)
         self.on_back: Callable[[Entry], None] = lambda _entry: None
         """Told of each delegation that is open when its delegator asks for what it is owed."""
@@ -72,29 +72,28 @@ class OutcomeReplay:
         if not self.asked and self._state.now >= self._not_before:
             self._send(session, outcome)
         else:
-            self._wait(self._queue(session)[0], [request_id])
+            self._wait(session, [request_id])
 
     def ask(self, session: Session, request_ids: list[bytes]) -> None:
-        """Take what a delegator waits for.
+        """Take what a delegator waits for; an outcome that is on its way to it already may be told twice.
 
         Raises:
             TooMuch: it waits for too much.
         """
-        ended = [id_ for id_ in request_ids if not self.go_on(session, id_)]
-        if ended:
-            waiting, on_its_way = self._queue(session)
-            if not on_its_way or not on_its_way.isdisjoint(ended):  # some of it may have arrived since
-                on_its_way.clear()
-                on_its_way.update(header.request_id for header, _ in self._unread(session))
-                session.input.spend(len(on_its_way) >> _READ_SHIFT)
-            self._wait(waiting, [id_ for id_ in ended if id_ not in on_its_way])
+        ledger, later, claimed = self._state.ledger, list[bytes](), list[bytes]()
+        for request_id in dict.fromkeys(request_ids):
+            entry = ledger.get(request_id)
+            if entry is None or not self._is_for(session, entry) or self._must_tell(session, entry):
+                later.append(request_id)
+            else:
+                claimed += self._claim(session, entry)
+        self._note_claimed(session, claimed)
+        if later:
+            self._wait(session, later)
 
-    def _queue(self, session: Session) -> tuple[deque[bytes], set[bytes]]:
+    def _wait(self, session: Session, request_ids: list[bytes]) -> None:
         self.job.wake()
-        return self.asked.setdefault(session, (deque(), set()))
-
-    @staticmethod
-    def _wait(waiting: deque[bytes], request_ids: list[bytes]) -> None:
+        waiting = self.asked.setdefault(session, deque())
         if len(waiting) + len(request_ids) > MOST_HELD:
             raise TooMuch(
                 f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_HELD:,} is the most."
@@ -112,7 +111,7 @@ class OutcomeReplay:
 
     def _serve_first(self) -> None:
         """Give out what is next; what a session asked for that was lost since stays where it is."""
-        session, (waiting, on_its_way) = next(iter(self.asked.items()))
+        session, waiting = next(iter(self.asked.items()))
         if session.lost:
             del self.asked[session]
             return
@@ -124,17 +123,20 @@ class OutcomeReplay:
         waiting.extendleft(reversed(left))
         del self.asked[session]
         if waiting:
-            self.asked[session] = waiting, on_its_way  # behind the others
+            self.asked[session] = waiting  # behind the others
 
     def _give(self, session: Session, request_ids: list[bytes]) -> list[bytes]:
         """Give a delegator that is back the outcomes that it missed; returns those for which the journal cannot be read now."""
         refusals = self._state.session_table.refusals
         collected: list[bytes] = []
+        claimed: list[bytes] = []
         left = deque(request_ids)
         while left and self._state.now >= self._not_before:
             request_id = left[0]
             try:
-                if not self.go_on(session, request_id) and self._look_up(session, request_id):
+                if (entry := self._state.ledger.get(request_id)) is not None:
+                    claimed += self._claim(session, entry)
+                elif self._look_up(session, request_id):
                     collected.append(request_id)
             except JournalUnavailable as error:
                 self._not_before = self._state.now + _RETRY
@@ -146,26 +148,41 @@ class OutcomeReplay:
             left.popleft()
         if collected:
             self._state.event("outcomes_collected", outcomes=collected)
+        self._note_claimed(session, claimed)
         return list(left)
 
-    def go_on(self, session: Session, request_id: bytes) -> bool:
-        """Let the outcome of what is still open go to who asks for it last; False for what is not open.
+    def go_on(self, session: Session, entry: Entry) -> None:
+        """Let the outcome of what is still open go to who asks for it last.
 
         Who may not have it is told so, as is another process that has asked for it before: it waits no more.
         """
-        entry = self._state.ledger.get(request_id)
-        if entry is None:
-            return False
-        before = entry.asking_session
-        if session.life == before.life or self._may_have(session, entry.source, entry.asked_from):
-            if session.life != before.life and not before.lost:
-                self._tell_failed(before, request_id, "delegator_gone", _TAKEN)
-            entry.asking_session = session
-            self.on_back(entry)
-        else:
-            session.input.spend(1)
-            self._tell_failed(session, request_id, "delegator_gone", _GONE)
-        return True
+        self._note_claimed(session, self._claim(session, entry))
+
+    def _claim(self, session: Session, entry: Entry) -> list[bytes]:
+        """As `go_on`; returns its id, if the process is another than before."""
+        if not self._is_for(session, entry):
+            self._tell_failed(session, entry.request_id, "delegator_gone", _GONE)
+            return []
+        if self._must_tell(session, entry):
+            self._tell_failed(entry.asking_session, entry.request_id, "delegator_gone", _TAKEN, payer=session)
+        is_another = session.life != entry.asked_from
+        entry.asking_session, entry.asked_from = session, session.life
+        self.on_back(entry)
+        return [entry.request_id] if is_another else []
+
+    def _is_for(self, session: Session, entry: Entry) -> bool:
+        """Whether a process may have the outcome of what is open: it asked for it last, or has the delegator."""
+        return session.life == entry.asked_from or self._has(session, entry.source)
+
+    @staticmethod
+    def _must_tell(session: Session, entry: Entry) -> bool:
+        """Whether another process than this one waits for it."""
+        return session.life != entry.asked_from and not entry.asking_session.lost
+
+    def _note_claimed(self, session: Session, claimed: list[bytes]) -> None:
+        if claimed:
+            node, digest = session.life
+            self._state.event("outcomes_claimed", node=node, incarnation=digest, outcomes=claimed)
 
     def _look_up(self, session: Session, request_id: bytes) -> bool:
         """Send an outcome from before this session to whom it is for (G6), or say that there is none.
@@ -178,8 +195,8 @@ class OutcomeReplay:
             self._count(session, _LOOK)
         outcome = state.outcome(request_id)
         ending = state.ended.get(request_id)
-        asked_from = None if ending is None else ending.asked_from
-        if outcome is not None and self._may_have(session, read_header(outcome).target, asked_from):
+        is_its_own = ending is not None and session.life == ending.asked_from
+        if outcome is not None and (is_its_own or self._has(session, read_header(outcome).target)):
             self._send(session, outcome)
             if request_id in state.ended.uncollected:
                 state.ended.collected(request_id)
@@ -194,19 +211,14 @@ class OutcomeReplay:
         self._tell_failed(session, request_id, code, message)
         return False
 
-    def _tell_failed(self, session: Session, request_id: bytes, code: str, message: str) -> None:
+    def _tell_failed(
+        self, session: Session, request_id: bytes, code: str, message: str, *, payer: Session | None = None
+    ) -> None:  # fmt: skip
+        (payer or session).input.spend(ANSWER)
         self._state.tell(session, request_id, Status.FAILED_EXECUTION, ErrorInfo(code=code, message=message))
 
-    def _may_have(self, session: Session, delegator: bytes, asked_from: Life | None) -> bool:
-        """Whether an outcome may go to a node: it has the delegator, or is the one that asked, which that may have left.
-
-        Args:
-            session: of the node.
-            delegator: the agent.
-            asked_from: None where that is not known any more. The delegator's node is the one that the journal knows then.
-        """
-        if session.life == asked_from:
-            return True
+    def _has(self, session: Session, delegator: bytes) -> bool:
+        """Whether a process has an agent, as far as the bus knows."""
         agent = self._state.registry.get(delegator)
         return agent is not None and session.life == agent.session.life
 

@@ -17,12 +17,14 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.sessions.cost import AWAITING_SHIFT, RETAINED_SHIFT
+from ether_broker.transport.sessions.cost import AWAITING_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
 __all__ = ["Reconnection"]
 
+_YOUNG: Final = 60.0
+"""Seconds from its first step on in which a broker takes nodes for those of a broker before it, at the least."""
 _RETURNS: Final = 3
 """Times that a node has as long as the others to come back, from its first return on."""
 _NOT_BACK: Final = "it did not come back after the broker was restarted"
@@ -90,6 +92,7 @@ class Reconnection:
             seconds: how long it did not.
         """
         earliest = now + self._silence
+        self._state.young_until += seconds
         if self._until is not None:
             self._until = max(self._until + seconds, earliest)
         self._later = {digest: max(until + seconds, earliest) for digest, until in self._later.items()}
@@ -108,11 +111,12 @@ class Reconnection:
             return []
         while self._back and self._back[0][0] <= now:
             self._give_up(self._back.popleft()[1])
+        if self._until is None:
+            self._until = now + self._reclaim
+            self._state.young_until = now + max(_YOUNG, self._reclaim)
         if not self._expected:
             self._unclaimed.clear()
             return []
-        if self._until is None:
-            self._until = now + self._reclaim
         missing = [
             session for key, session in self._expected.items()
             if now >= self._later.get(key, self._until) and not self._is_still_read(session)
@@ -161,9 +165,9 @@ class Reconnection:
             known = session.holding.setdefault(name.encode(errors="replace"), {})
             for request_id, attempt in held.items():  # an earlier one may have ended there, unheard
                 known[request_id] = max(known.get(request_id, 0), attempt)
-        # What is under way to it is looked through too, so that nothing is told twice.
-        # A delegator with thousands under way that comes back means well, and is served a little at a time anyway.
-        session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (session.channel.retained_bytes >> RETAINED_SHIFT))
+        session.input.spend(
+            len(awaiting) >> AWAITING_SHIFT
+        )  # a delegator with thousands is served a little at a time anyway
         self._replay.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> list[Entry]:

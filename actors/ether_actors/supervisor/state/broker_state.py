@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ether_actors.supervisor.registry.registration import Registration
@@ -62,8 +63,6 @@ _CHARGED: Final = frozenset({
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
-_BACK_BY: Final = 60.0
-"""Seconds after its begin in which nodes of a broker before come back to a broker."""
 _ONLY_TOLD: Final = frozenset({"agent_scaled", "dead_letter", "loop_blocked"})
 """Events that any number of messages can cause, and that no recovery needs."""
 
@@ -131,8 +130,8 @@ class BrokerState:
         self.outcomes: dict[int, int] = {}
         """Delegations that ended: {status: count}."""
         self.accepted = 0
-        self.began: float = 0.0
-        """When this broker began, by its clock."""
+        self.young_until: float = inf
+        """When no node of a broker before this one is coming back any more; `Reconnection` sets it at the first step."""
         self.has_recovered = False
         """Whether this broker took up what another had left."""
 
@@ -149,7 +148,7 @@ class BrokerState:
     @property
     def is_young(self) -> bool:
         """Whether nodes of a broker before it may be coming back, of whose work it may know nothing."""
-        return self.now <= self.began + _BACK_BY
+        return self.now <= self.young_until
 
     def must_wait(self, session: Session) -> bool:
         """Whether what a node says is not ruled on before the journal has written some of what its owner has caused."""

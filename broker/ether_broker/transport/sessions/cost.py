@@ -18,7 +18,7 @@ __all__ = [
     "DELIVERED_SHIFT", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
-    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REBALANCED", "REFUSAL", "RETAINED_SHIFT", "RIGHTS_SHIFT",
+    "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REBALANCED", "REFUSAL", "RIGHTS_SHIFT",
     "TAP_BATCH", "TOLD_SHIFT", "WAITED", "possible", "reading",
 ]  # fmt: skip
 
@@ -100,8 +100,7 @@ BLOCKED: Final = 4
 RIGHTS_SHIFT: Final = 3
 """Rules for a node's agents that are looked through for whether it may monitor another."""
 AWAITING_SHIFT: Final = 4
-RETAINED_SHIFT: Final = 16
-"""Outcomes that a RESUME waits for, and bytes under way to it that are looked through for them."""
+"""Outcomes that a RESUME waits for."""
 NAMED_SHIFT: Final = 5
 """Agents that a question names."""
 LEASES_SHIFT: Final = 3
