@@ -34,3 +34,16 @@ def test_a_logger_that_is_set_to_errors_only_is_left_silent(logger: logging.Logg
     logger.setLevel(logging.ERROR)
 
     assert said(logger) == []
+
+
+def test_no_text_is_kept_however_many_there_are(logger: logging.Logger) -> None:
+    kept = globals().setdefault("__warningregistry__", {})
+    before = len(kept)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for number in range(100):
+            warn_unread(logger, f"it failed {number}", stacklevel=2)
+
+    assert len(caught) == 100
+    assert {one.filename for one in caught} == {__file__}
+    assert len(kept) == before

@@ -69,6 +69,22 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage().partition("\n")[0] for record in caplog.records if record.name == "ether.unwatched"]
 
 
+def test_of_failures_under_many_topics_few_are_told_and_the_others_counted(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus.start(Broken, name="note-taker")
+    before = len(told(caplog))
+    for number in range(50):
+        bus.publish(f"orders.n{number}", number)
+    bus.run()
+
+    assert len([line for line in told(caplog)[before:] if "the event" in line]) <= 10
+    bus.advance(61.0)
+    bus.publish("orders.last", 0)
+    bus.run()
+    assert any("other failures of note-taker were not told)" in line for line in told(caplog)[before:])
+
+
 def test_a_timer_that_fails_is_told_once_a_minute_with_how_often(
     bus: TestRuntime, caplog: pytest.LogCaptureFixture
 ) -> None:

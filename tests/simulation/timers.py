@@ -111,8 +111,10 @@ class Timers:
             self._fail(f"what {agent.agent_name} does by itself is a part of {handle.delegation.parent}")
         if capability in _SECONDS:
             self._ran(life, agent, capability, handle)
-        elif isinstance(params, dict) and "plan" in params and options.get("retry") is None:
-            self._made(agent, self._world.plans[params["plan"]], handle)
+        elif (
+            options.get("retry") is None and isinstance(given := handle.delegation.params, Mapping) and "plan" in given
+        ):
+            self._made(agent, self._world.plans[given["plan"]], handle)
         return handle
 
     def act(self, agent: Any) -> None:

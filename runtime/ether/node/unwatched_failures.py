@@ -7,6 +7,7 @@ Responder (of an event) ──────────────────�
 from __future__ import annotations
 
 import logging
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -22,13 +23,17 @@ logger: logging.Logger = logging.getLogger("ether.unwatched")
 
 _PAUSE: Final = 60.0
 """Seconds in which the same failure is told once."""
+_AT_ONCE: Final = 10
+"""Failures of one agent that are told within such a pause, whatever they are; the others are counted."""
 _MOST: Final = 1_000
 """Failures that are remembered to have been told; the oldest make room."""
 _NO_FAILURE: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT, Status.CANCELLED})
 
 
 class UnwatchedFailures:
-    """The failures of one node's agents that no delegator learns of; each is logged, and the same one once a minute at most.
+    """The failures of one node's agents that no delegator learns of.
+
+    Each is logged; the same one once a minute at most, and of one agent ten in a minute.
 
     Args:
         session_state: with the broker: what ends as the node leaves is no failure.
@@ -40,6 +45,10 @@ class UnwatchedFailures:
         self._monotonic = monotonic
         self._told: dict[tuple[str, str, str], list[float]] = {}
         """{(agent, what failed, code): [when it was told last, how often it failed since]}"""
+        self._recent: dict[str, deque[float]] = {}
+        """{agent: when failures of it were told last}"""
+        self._untold: Counter[str] = Counter()
+        """{agent: failures that nothing was told of}"""
 
     def watch(self, handle: Handle, trigger: str, *, is_repeated: bool = False) -> None:
         """Tell it if a delegation fails; of one that comes again by itself, not that its agent had no room for it."""
@@ -53,7 +62,7 @@ class UnwatchedFailures:
         handle.add_done_callback(look)
 
     def tell(self, agent: str, what: str, response: Response) -> None:
-        """Log an outcome that is a failure, unless the same was logged within a minute."""
+        """Log an outcome that is a failure, unless the same was logged within a minute, or much of its agent was."""
         if self._session_state.is_draining:
             return
         error, now = response.error, self._monotonic()
@@ -63,11 +72,18 @@ class UnwatchedFailures:
         if before is not None and now - before[0] < _PAUSE:
             before[1] += 1
             return
+        recent = self._recent.setdefault(agent, deque(maxlen=_AT_ONCE))
+        if len(recent) == _AT_ONCE and now - recent[0] < _PAUSE:
+            self._untold[agent] += 1
+            return
+        recent.append(now)
         self._told.pop(key, None)  # so that it is the newest again
         self._told[key] = [now, 0]
         if len(self._told) > _MOST:
             self._told.pop(next(iter(self._told)), None)
         again = f" ({before[1]:.0f} more since it was last told)" if before is not None and before[1] else ""
+        untold = self._untold.pop(agent, 0)
+        again += f" ({untold:,} other failures of {agent} were not told)" if untold else ""
         said = response.summary if error is None else error.message
         trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()}"
         message = f"{agent}: {what} ended {response.status} {code}: {said}{again}{trace}"

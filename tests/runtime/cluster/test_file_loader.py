@@ -486,3 +486,20 @@ def test_signs_that_a_terminal_obeys_are_written_out_in_the_line_that_is_told(tm
 
     assert "\u202e" not in line
     assert line[caret.index("^") :].startswith("drian")
+
+
+def test_a_file_says_the_same_by_whichever_path_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "office"
+    folder.mkdir()
+    (folder / "bus.yaml").write_text(
+        "cluster: {bind: 'tcp://127.0.0.1:*'}\n"
+        "security: {keys: keys}\n"
+        "nodes: [{name: n, agents: ['tests.cli.agents:Greeter']}]\n"
+    )
+    specs = []
+    for cwd, name in ((folder, "bus.yaml"), (tmp_path, "office/bus.yaml"), (tmp_path, str(folder / "bus.yaml"))):
+        monkeypatch.chdir(cwd)
+        specs.append(load(name))
+
+    assert str(specs[0].keys) == str(folder / "keys")
+    assert specs[0] == specs[1] == specs[2]
