@@ -387,6 +387,20 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
     ]
 
 
+def test_an_agent_may_have_a_base_that_finds_attributes(bus: TestRuntime) -> None:
+    class Finds:
+        def __getattr__(self, name: str) -> str:
+            return f"found {name}"
+
+    class Behind(Agent, Finds):
+        @capability("behind.ask")
+        def ask(self) -> str:
+            return self.anything
+
+    bus.start(Behind)
+    assert bus.delegate("behind.ask").result().data == "found anything"
+
+
 def test_what_is_no_text_or_no_number_is_told(bus: TestRuntime, tmp_path: Path) -> None:
     class Writer(Agent):
         @capability("note.write")

@@ -172,7 +172,8 @@ class Agent(pykka.Actor, ComposableAgent):
         def __getattr__(self, name: str) -> Any:
             if name in _ELSEWHERE and not hasattr(type(self), name):
                 raise misses(self, name, _ELSEWHERE)
-            return object.__getattribute__(self, name)  # raises; of a property, what it raised
+            other = getattr(super(), "__getattr__", None)  # of a base that stands behind this one
+            return object.__getattribute__(self, name) if other is None else other(name)  # raises what a property did
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

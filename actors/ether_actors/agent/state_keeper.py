@@ -15,6 +15,7 @@ from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidState
+from ether_broker.text import printable
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
@@ -232,8 +233,8 @@ def _unpack(packed: bytes) -> Any:
 def _words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {problem_words(first)}"
-    return f"{type(error).__name__}: {error}".removeprefix("Unserialisable: ").rstrip(".")
+        return printable(f"{'.'.join(map(str, first['loc']))}: {problem_words(first)}")
+    return printable(f"{type(error).__name__}: {error}".removeprefix("Unserialisable: ").rstrip("."))
 
 
 def _has_nan(value: Any) -> bool:

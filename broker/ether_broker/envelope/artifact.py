@@ -146,7 +146,9 @@ class Artifact(Model):
                 self._fetch(copy.write, lambda: copy.truncate(copy.seek(0)), here, max_bytes, idle_timeout)
                 copy.seek(0)
             except OSError as error:
-                raise ArtifactUnavailable(f"{self.path} cannot be kept here: {error.strerror or error}.") from error
+                raise ArtifactUnavailable(
+                    f"{printable(self.path)} cannot be kept here: {error.strerror or error}."
+                ) from error
             stack.pop_all()
             return copy
 
@@ -209,7 +211,9 @@ class Artifact(Model):
             part.replace(copy)
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise ArtifactUnavailable(f"{self.path} cannot be kept as {copy}: {error.strerror}.") from error
+                raise ArtifactUnavailable(
+                    f"{printable(self.path)} cannot be kept as {copy}: {error.strerror}."
+                ) from error
             raise
         finally:
             part.unlink(missing_ok=True)
@@ -282,7 +286,7 @@ class Artifact(Model):
     def _mismatch(self, digest: str | None, size: int) -> ArtifactMismatch:
         """The error, whose message tells nothing of the other file: it may go to who must not know."""
         sealed = "" if self.size is None else f"{self.size:,} "
-        msg = f"{printable(self.path)} is not what was sealed: {sealed}bytes with the SHA-256 {self.sha256}."
+        msg = f"{printable(self.path)} is not what was sealed: {sealed}bytes with the SHA-256 {printable(self.sha256)}."
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
 
 

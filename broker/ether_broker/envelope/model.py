@@ -57,12 +57,12 @@ FrozenMap = Annotated[
 
 _SHOWN: Final = 60
 """Characters of a wrong name that an error shows."""
-_EXPLAINED: Final = 8
 _TEXTS: Final[dict[tuple[int | str, ...], str]] = {
     ("to_agent",): "an agent's name is text, as in to=ref.name",
     ("capability",): "a capability's name is text, as in 'page.read'",
 }
 """{field: what is said of a value that is no text}"""
+_EXPLAINED: Final = 8
 """Problems of a document that its error names; the others are counted."""
 _MOST_PROBLEMS: Final = 500
 """Problems beyond which they are only counted: pydantic takes 2 µs for each to say them, and a peer may send any number."""
