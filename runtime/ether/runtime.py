@@ -119,6 +119,8 @@ class Runtime:
         self._credentials = None if self._keyring is None else _credentials(self._keyring)
         self._insecure = insecure
         self._name = _given("name", name) or _default_name(self._credentials)
+        if access is not None and not hasattr(access, "extended"):
+            raise UsageError(f"access={access!r:.40}: an Access, as in Access(delegate=…), or None.")
         self._access = None if access is None else access.extended(owners=[self._name])
         check_number(type(self).__name__, "threads", threads, "a whole number of threads, 1 or more", is_count)
         _check_seconds(type(self).__name__, "drain", drain)

@@ -414,6 +414,11 @@ def test_what_is_no_text_or_no_number_is_told(bus: TestRuntime, tmp_path: Path) 
     assert summary == ("UsageError: lease.write takes text or bytes, such as json.dumps(…), and this is a dict.")
     with pytest.raises(InvalidEnvelope, match=r"a capability's name is text, as in 'page\.read', and this is <class"):
         bus.delegate(Writer)  # type: ignore[arg-type]
+    for path in ("", "a\0b", 7):
+        with pytest.raises(UsageError, match=r"artifact\(.*\): the path of a file"):
+            bus.artifact(path)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"access='open': an Access"):
+        Runtime(access="open")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"advance\('5'\): seconds, as in bus\.advance\(2\.5\)\."):
         bus.advance("5")  # type: ignore[arg-type]
 

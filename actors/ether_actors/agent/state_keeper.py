@@ -164,10 +164,13 @@ class StateKeeper:
             self._check_fields(state, found)
             return state
         except Exception as error:
+            is_older = saved.version < self._version
+            fix = f"Correct {cls.__qualname__}.migrate_state" if is_older else (
+                f"Raise {cls.__qualname__}.state_version and write migrate_state"
+            )  # fmt: skip
             msg = (
                 f"The state of {name} that version {saved.version} of its class saved does not fit {self._model.__name__}: "
-                f"{_words(error)}. Raise {cls.__qualname__}.state_version and write migrate_state, or forget the state "
-                "(bus.forget_state)."
+                f"{_words(error)}. {fix}, or forget the state (bus.forget_state)."
             )
             raise InvalidState(msg) from error
 

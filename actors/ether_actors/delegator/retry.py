@@ -76,7 +76,11 @@ class Retry:
             check_number("Retry", "timeout", self.timeout, "seconds above 0, or None", lambda v: v > 0)
         if not isinstance(self.backoff, Backoff):
             raise InvalidSpec(f"Retry: backoff is {self.backoff!r:.80}; give a Backoff, as in Backoff(initial=0.5).")
-        if isinstance(self.on, str) or not all(isinstance(word, str) for word in self.on):
+        if (
+            isinstance(self.on, str)
+            or not isinstance(self.on, Collection)
+            or not all(isinstance(word, str) for word in self.on)
+        ):
             raise InvalidSpec(
                 f"Retry: on is {self.on!r:.80}; give a set of words, as in on={{'TIMEOUT', 'node_lost'}}."
             )

@@ -33,7 +33,8 @@ class ErrorInfo(Model):
     message: str
     traceback: str | None = None
     retryable: bool = False
-    """Whether the same delegation may succeed later without a change."""
+    """Whether the same delegation may succeed later without a change. The work may have been done all the same, or a part
+    of it, as after `node_lost`: a `Retry` does not try that again by itself."""
 
 
 class Response(Model):

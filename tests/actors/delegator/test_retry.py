@@ -107,6 +107,7 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
         ({"timeout": True}, "timeout is True"),
         ({"backoff": 1.0}, r"backoff is 1.0; give a Backoff, as in Backoff\(initial=0.5\)"),
         ({"on": "TIMEOUT"}, "on is 'TIMEOUT'; give a set of words"),
+        ({"on": None}, "on is None; give a set of words"),
         ({"on": {7}}, r"on is \{7\}; give a set of words"),
         ({"on": {"TIMEOOT"}}, r"on has 'TIMEOOT', which is no failure. Did you mean 'TIMEOUT'\?"),
         ({"on": {"exeption"}}, r"on has 'exeption', which is no code. Did you mean 'exception'\?"),

@@ -87,7 +87,8 @@ class ArtifactServer:
             OSError: it cannot be read, is no regular file, or was written meanwhile.
             UsageError: it is no path, or its name is no text that can travel.
         """
-        if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        named = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+        if not isinstance(named, str) or not named or "\0" in named:
             raise UsageError(f"artifact({path!r:.80}): the path of a file, as text or as a pathlib.Path.")
         real = os.path.realpath(path)
         digest, found = seal(real)
