@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ether_actors.supervisor.membership.outcome_replay import LOOK_UPS_PER_STEP
-from ether_actors.supervisor.registry.quota import MOST_AGENTS, MOST_HELD, MOST_MONITORS, MOST_OBSERVERS
+from ether_actors.supervisor.registry.quota import (
+    MOST_AGENTS,
+    MOST_HELD,
+    MOST_HELD_TOGETHER,
+    MOST_MONITORS,
+    MOST_OBSERVERS,
+)
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.status import Status
@@ -398,3 +404,28 @@ def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
     mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
     bus.step()
     assert mallory.refusal().code == "too_much"
+
+
+def test_what_a_node_says_it_holds_is_bounded_for_all_of_its_key_and_goes_with_it():
+    bus, _, _, mallory = trio()
+    table, session = bus.state.session_table, mallory.session
+    before = session.input.tag
+    mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(number), 1] for number in range(1_000)]}})
+    bus.step()
+    assert table.held == {session.principal: 1_001}
+    assert session.input.tag - before > 250
+
+    for name in ("a" * 201, "", "\x1b[2J", "a b"):
+        mallory.send(Kind.RESUME, body={"holding": {name: []}})
+        bus.step()
+        assert mallory.refusal().code == "invalid_envelope"
+
+    table.held[session.principal] = MOST_HELD_TOGETHER
+    mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
+    bus.step()
+    refusal = mallory.refusal()
+    assert refusal.code == "too_much"
+    table.held[session.principal] = 1_001
+    table.close(session, "gone")
+    assert not table.held
+    assert not session.holding

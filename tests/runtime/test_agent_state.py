@@ -262,6 +262,26 @@ def test_a_state_that_cannot_be_saved_fails_the_delegation_and_is_undone(bus: Ru
     assert get(bus)["total"] == 7
 
 
+class Unfit(BaseModel):
+    names: list[str] = None  # type: ignore[assignment]  # a default is not checked by pydantic
+
+
+class Lister(Agent):
+    state: Unfit
+
+    @capability("list.all")
+    def all(self) -> list[str]:
+        return self.state.names
+
+
+def test_an_agent_whose_state_cannot_be_saved_as_it_begins_does_not_start(bus: Runtime) -> None:
+    with pytest.raises(
+        InvalidState, match="The state of lister could not be read again: names: Input should be a valid list"
+    ):
+        bus.start(Lister)
+    assert bus.agents() == []
+
+
 class Pages(BaseModel):
     last: bytes = b""
 

@@ -395,10 +395,10 @@ def test_an_agent_may_have_a_base_that_finds_attributes(bus: TestRuntime) -> Non
     class Behind(Agent, Finds):
         @capability("behind.ask")
         def ask(self) -> str:
-            return self.anything
+            return f"{self.anything}, {self.delegate}"
 
     bus.start(Behind)
-    assert bus.delegate("behind.ask").result().data == "found anything"
+    assert bus.delegate("behind.ask").result().data == "found anything, found delegate"
 
 
 def test_what_is_no_text_or_no_number_is_told(bus: TestRuntime, tmp_path: Path) -> None:

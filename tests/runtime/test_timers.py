@@ -6,8 +6,9 @@ import gc
 import logging
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +33,9 @@ from ether import (
     cron,
     every,
 )  # fmt: skip
+from ether.node.agents.agent_schedules import AgentSchedules
 from ether.testing import TestRuntime
+from ether_actors.execution.cell import CellState
 from tests.support import wait_until
 
 PATIENCE = 20.0
@@ -297,6 +300,46 @@ def test_a_cancelled_delay_keeps_nothing(bus: TestRuntime) -> None:
     assert kept() == 0
     with pytest.raises(InvalidEnvelope, match="no keyword 'tmeout'"):
         agent.bus.after(1.0, "count.words", tmeout=1.0)  # type: ignore[call-arg]
+
+
+class Weekly(Agent):
+    @cron("0 7 * * MON")
+    @capability("weekly.report")
+    def report(self) -> None: ...
+
+
+@pytest.mark.parametrize("back", [1.0, 62.0, 600.0, 3_600.0, 86_000.0])
+def test_a_time_that_was_reached_does_not_come_again_as_the_clock_is_set_back(back: float) -> None:
+    clock = SimpleNamespace(now=datetime(2026, 11, 30, 6, 59, tzinfo=UTC).timestamp())  # a Monday
+    looks: list[Callable[[], None]] = []
+    runs: list[float] = []
+
+    def delegate(*_: Any) -> Any:
+        runs.append(clock.now)
+        return SimpleNamespace(done=True, add_done_callback=lambda _look: None)
+
+    schedules = AgentSchedules(
+        SimpleNamespace(wall=lambda: clock.now, monotonic=lambda: clock.now),  # type: ignore[arg-type]
+        lambda _at, look: looks.append(look), delegate, SimpleNamespace(watch=lambda *_, **__: None),  # type: ignore[arg-type]
+    )  # fmt: skip
+    schedules.start(SimpleNamespace(name="weekly", agent=Weekly(), state=CellState.RUNNING))  # type: ignore[arg-type]
+
+    def pass_time(seconds: float) -> None:
+        end = clock.now + seconds
+        while clock.now < end:
+            clock.now = min(end, clock.now + 30.0)
+            looks.pop()()
+
+    pass_time(120.0)
+    assert len(runs) == 1
+    clock.now -= back
+    pass_time(2 * 86_400.0)
+    assert len(runs) == 1
+    pass_time(6 * 86_400.0)
+    assert len(runs) == 2
+    clock.now -= 30 * 86_400.0
+    pass_time(7 * 86_400.0)
+    assert len(runs) == 3, "set back by more than a day, it is due anew"
 
 
 def test_a_wall_clock_that_was_wrong_for_a_moment_silences_no_schedule(bus: TestRuntime, monkeypatch: Any) -> None:

@@ -13,8 +13,10 @@ import pytest
 
 from ether import (
     Agent,
+    ErrorInfo,
     Event,
     InvalidEnvelope,
+    Response,
     Retry,
     Runtime,
     Status,
@@ -25,6 +27,8 @@ from ether import (
     every,
     on_event,
 )
+from ether.node.connection.session_state import SessionState
+from ether.node.unwatched_failures import UnwatchedFailures
 from ether.testing import TestRuntime
 
 
@@ -83,6 +87,33 @@ def test_of_failures_under_many_topics_few_are_told_and_the_others_counted(
     bus.publish("orders.last", 0)
     bus.run()
     assert any("other failures of note-taker were not told)" in line for line in told(caplog)[before:])
+
+
+class Fickle(Agent):
+    """Fails in another way each time."""
+
+    @on_event("kinds.*")
+    def note(self, event: Event) -> None:
+        raise {0: ValueError, 1: KeyError, 2: ZeroDivisionError}[event.data % 3](f"kind {event.data}")
+
+
+def test_another_exception_is_another_failure(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    bus.start(Fickle)
+    for number in range(30):
+        bus.publish("kinds.one", number)
+    bus.run()
+
+    kinds = [line.split("exception: ")[1].partition(":")[0] for line in told(caplog)]
+    assert kinds == ["ValueError", "KeyError", "ZeroDivisionError"]
+
+
+def test_agents_that_come_and_go_leave_nothing_to_be_remembered() -> None:
+    unwatched = UnwatchedFailures(SessionState(), lambda: 0.0)
+    for number in range(3_000):
+        unwatched.tell(f"job-{number}", "the event x", Response(
+            request_id="r", status=Status.FAILED_EXECUTION, from_agent="a", error=ErrorInfo(code="exception", message="E: x")
+        ))  # fmt: skip
+    assert max(map(len, (unwatched._told, unwatched._recent, unwatched._untold))) <= 1_000
 
 
 def test_a_timer_that_fails_is_told_once_a_minute_with_how_often(

@@ -170,10 +170,12 @@ class Agent(pykka.Actor, ComposableAgent):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            other = getattr(super(), "__getattr__", None)
+            if other is not None:  # of a base that stands behind this one
+                return other(name)
             if name in _ELSEWHERE and not hasattr(type(self), name):
                 raise misses(self, name, _ELSEWHERE)
-            other = getattr(super(), "__getattr__", None)  # of a base that stands behind this one
-            return object.__getattribute__(self, name) if other is None else other(name)  # raises what a property did
+            return object.__getattribute__(self, name)  # raises what a property did
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

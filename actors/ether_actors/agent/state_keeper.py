@@ -56,7 +56,7 @@ class StateKeeper:
         make_id: makes ids of 16 bytes.
 
     Raises:
-        InvalidState: what was saved is of a newer version of the class, or does not fit.
+        InvalidState: what was saved is of a newer version of the class, or does not fit; or what it begins with cannot be.
     """
 
     __slots__ = (
@@ -82,6 +82,7 @@ class StateKeeper:
             self._set(model())
         self._first = self._pack()
         """What it begins with where nothing is saved."""
+        self._check_read_back(self._first)
         self._number, self._origin, self._packed = 0, b"", self._first
         if saved is not None:
             self._begin_with(saved)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from ether.node.connection.session_state import SessionState
 from ether_actors.delegator.handle import Handle
@@ -25,8 +25,11 @@ _PAUSE: Final = 60.0
 """Seconds in which the same failure is told once."""
 _AT_ONCE: Final = 10
 """Failures of one agent that are told within such a pause, whatever they are; the others are counted."""
+_NAMED: Final = 80
 _MOST: Final = 1_000
-"""Failures that are remembered to have been told; the oldest make room."""
+"""Failures that are remembered to have been told, and agents that had some; the oldest make room."""
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 _NO_FAILURE: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT, Status.CANCELLED})
 
 
@@ -43,8 +46,8 @@ class UnwatchedFailures:
     def __init__(self, session_state: SessionState, monotonic: Callable[[], float]) -> None:
         self._session_state = session_state
         self._monotonic = monotonic
-        self._told: dict[tuple[str, str, str], list[float]] = {}
-        """{(agent, what failed, code): [when it was told last, how often it failed since]}"""
+        self._told: dict[tuple[str, str, str, str], list[float]] = {}
+        """{(agent, what failed, code, class of the exception): [when it was told last, how often it failed since]}"""
         self._recent: dict[str, deque[float]] = {}
         """{agent: when failures of it were told last}"""
         self._untold: Counter[str] = Counter()
@@ -67,25 +70,31 @@ class UnwatchedFailures:
             return
         error, now = response.error, self._monotonic()
         code = "" if error is None else error.code
-        key = agent, what, code
+        said = response.summary if error is None else error.message
+        key = agent, what, code, said.partition(":")[0][:_NAMED] if code == "exception" else ""
         before = self._told.get(key)
         if before is not None and now - before[0] < _PAUSE:
             before[1] += 1
             return
-        recent = self._recent.setdefault(agent, deque(maxlen=_AT_ONCE))
+        recent = self._recent[agent] = self._recent.pop(agent, deque(maxlen=_AT_ONCE))  # the newest again
         if len(recent) == _AT_ONCE and now - recent[0] < _PAUSE:
             self._untold[agent] += 1
             return
         recent.append(now)
         self._told.pop(key, None)  # so that it is the newest again
         self._told[key] = [now, 0]
-        if len(self._told) > _MOST:
-            self._told.pop(next(iter(self._told)), None)
+        _shorten(self._told)
+        _shorten(self._recent)
+        _shorten(self._untold)
         again = f" ({before[1]:.0f} more since it was last told)" if before is not None and before[1] else ""
         untold = self._untold.pop(agent, 0)
         again += f" ({untold:,} other failures of {agent} were not told)" if untold else ""
-        said = response.summary if error is None else error.message
         trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()}"
         message = f"{agent}: {what} ended {response.status} {code}: {said}{again}{trace}"
         logger.warning("%s", message)
         warn_unread(logger, message)
+
+
+def _shorten(told: dict[_K, _V]) -> None:
+    if len(told) > _MOST:
+        del told[next(iter(told))]

@@ -96,7 +96,12 @@ def test_a_connection_is_looked_at_no_more_before_its_socket_is_closed(broker, a
 
     monkeypatch.setattr(CurveClient, "close", noting)
     with linked(broker.endpoint, Credentials.of(alice, ring.own.public)) as link:
-        link._renew(role, PAUSE)  # at once, the broker may still have the old one under its routing id
+        renewing = threading.Thread(target=link._renew, args=(role, PAUSE))
+        renewing.start()
+        while (
+            renewing.is_alive()
+        ):  # a broker that does not read learns that the old one has gone after it has refused the new one
+            broker.receive(0.01)
         assert closed == [False]
         wait_until(lambda: arrives(link, broker), 40.0)
 

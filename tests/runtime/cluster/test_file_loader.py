@@ -497,9 +497,14 @@ def test_a_file_says_the_same_by_whichever_path_it_is_named(tmp_path: Path, monk
         "nodes: [{name: n, agents: ['tests.cli.agents:Greeter']}]\n"
     )
     specs = []
-    for cwd, name in ((folder, "bus.yaml"), (tmp_path, "office/bus.yaml"), (tmp_path, str(folder / "bus.yaml"))):
+    for cwd, name in (
+        (folder, "bus.yaml"),
+        (tmp_path, "office/bus.yaml"),
+        (folder, "../office/bus.yaml"),
+        (tmp_path, str(folder / "bus.yaml")),
+    ):
         monkeypatch.chdir(cwd)
         specs.append(load(name))
 
     assert str(specs[0].keys) == str(folder / "keys")
-    assert specs[0] == specs[1] == specs[2]
+    assert all(spec == specs[0] for spec in specs)

@@ -180,9 +180,10 @@ class OutcomeReplay:
         return session.life != entry.asked_from and not entry.asking_session.lost
 
     def _note_claimed(self, session: Session, claimed: list[bytes]) -> None:
-        if claimed:
-            node, digest = session.life
-            self._state.event("outcomes_claimed", node=node, incarnation=digest, outcomes=claimed)
+        node, digest = session.life
+        for start in range(0, len(claimed), _TOLD):
+            outcomes = claimed[start : start + _TOLD]
+            self._state.event("outcomes_claimed", node=node, incarnation=digest, outcomes=outcomes)
 
     def _look_up(self, session: Session, request_id: bytes) -> bool:
         """Send an outcome from before this session to whom it is for (G6), or say that there is none.

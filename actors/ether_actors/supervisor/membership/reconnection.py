@@ -17,7 +17,7 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.sessions.cost import AWAITING_SHIFT
+from ether_broker.transport.sessions.cost import AWAITING_SHIFT, HELD_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
@@ -161,8 +161,12 @@ class Reconnection:
             type(request_id) is bytes and len(request_id) == len(NO_ID) for request_id in awaiting
         ):
             raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
-        for name, held in check_held(session, body.get("holding", {})).items():
-            known = session.holding.setdefault(name.encode(errors="replace"), {})
+        of_all = self._state.session_table.held
+        holding, count = check_held(session, body.get("holding", {}), of_all[session.principal])
+        of_all[session.principal] += count
+        session.input.spend(count >> HELD_SHIFT)
+        for name, held in holding.items():
+            known = session.holding.setdefault(name, {})
             for request_id, attempt in held.items():  # an earlier one may have ended there, unheard
                 known[request_id] = max(known.get(request_id, 0), attempt)
         session.input.spend(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_broker.envelope.names import is_name
 from ether_broker.errors import InvalidEnvelope, TooMuch
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ __all__ = [
     "MOST_AT_A_TIME",
     "MOST_DOWN",
     "MOST_HELD",
+    "MOST_HELD_TOGETHER",
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
@@ -50,6 +52,8 @@ MOST_MONITORS: Final = 16_384
 """Agents and nodes that a node may monitor at a time."""
 MOST_HELD: Final = 1 << 18
 """Request ids that a node may say it holds."""
+MOST_HELD_TOGETHER: Final = 4 * MOST_HELD
+"""The same of all nodes of a key."""
 _SAID: Final = ("host", "pid", "version")
 _LOAD: Final = ("running", "waiting", "busy_for")
 _BLOCKING: Final = ("capability", "request_id", "at")
@@ -147,27 +151,37 @@ def check_monitor(session: Session) -> None:
         raise TooMuch(f"The node monitors {len(session.monitors):,} agents and nodes, which is the most.")
 
 
-def check_held(session: Session, holding: Any) -> dict[str, dict[bytes, int]]:
-    """What a RESUME says that its node holds: {agent: {request id: attempt}}.
+def check_held(session: Session, holding: Any, of_principal: int) -> tuple[dict[bytes, dict[bytes, int]], int]:
+    """What a RESUME says that its node holds, and how many ids that counts as: {agent: {request id: attempt}}.
+
+    Args:
+        session: the node's.
+        holding: what it says.
+        of_principal: ids that all nodes of its principal have said before.
 
     Raises:
         InvalidEnvelope: it says something else.
-        TooMuch: that is more than a node can hold.
+        TooMuch: that is more than a node, or than all of a principal, can hold.
     """
     if not isinstance(holding, dict):
         raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
-    read: dict[str, dict[bytes, int]] = {}
+    read: dict[bytes, dict[bytes, int]] = {}
     for name, held in holding.items():
-        if not isinstance(name, str) or not isinstance(held, list) or not all(map(_is_held, held)):
+        encoded = name.encode(errors="replace") if isinstance(name, str) else b""
+        if not is_name(encoded) or not isinstance(held, list) or not all(map(_is_held, held)):
             raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
-        read[name] = dict(sorted(held))  # of two attempts the later
+        read[encoded] = dict(sorted(held))  # of two attempts the later
     count = sum(map(len, read.values())) + len(read)
     if session.held_count + count > MOST_HELD:
         raise TooMuch(
             f"RESUME: the node holds {session.held_count + count:,} delegations, and {MOST_HELD:,} is the most."
         )
+    if of_principal + count > MOST_HELD_TOGETHER:
+        raise TooMuch(
+            f"RESUME: the nodes of this key hold {of_principal + count:,} delegations, and {MOST_HELD_TOGETHER:,} is the most."
+        )
     session.held_count += count
-    return read
+    return read, count
 
 
 def _is_held(item: Any) -> bool:

@@ -15,7 +15,7 @@ from ether_broker.wire.frame import HEADER, Kind
 __all__ = [
     "AGAIN_SHIFT", "AGENT", "ANSWER", "ANSWER_SHIFT", "AWAITING_SHIFT", "BLOCKED", "CAPABILITY",
     "DEAD_LETTER", "DEAREST", "DELIVERED",
-    "DELIVERED_SHIFT", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
+    "DELIVERED_SHIFT", "FEW_GROUPS", "FRAME_SHIFT", "GROUPS_SHIFT", "HELD_SHIFT", "HINT_SHIFT", "HOLDERS_SHIFT",
     "JOURNAL_READ", "LEASES_SHIFT", "LOADS_SHIFT", "LOOK_UP", "MANIFEST_SHIFT", "MATCH", "MATCHES_SHIFT", "MOVED",
     "NAMED_SHIFT",
     "OBSERVERS_SHIFT", "PASSED_SHIFT", "PER_8_KIB", "PRICES", "REBALANCED", "REFUSAL", "RIGHTS_SHIFT",
@@ -101,6 +101,8 @@ RIGHTS_SHIFT: Final = 3
 """Rules for a node's agents that are looked through for whether it may monitor another."""
 AWAITING_SHIFT: Final = 4
 """Outcomes that a RESUME waits for."""
+HELD_SHIFT: Final = 2
+"""Delegations that a RESUME says its node holds."""
 NAMED_SHIFT: Final = 5
 """Agents that a question names."""
 LEASES_SHIFT: Final = 3

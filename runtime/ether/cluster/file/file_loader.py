@@ -105,7 +105,7 @@ class _Reader:
         """{path: the variable or flag that it was set by}"""
         self._data = {} if data is None else data
         if document is not None:
-            _start_at(Path(document.name).absolute().parent, self._data)
+            _start_at(self._origin().parent, self._data)
         if isinstance(self._data, dict):
             for path, value, origin in (*_from_environment(environ), *_from_flags(overrides)):
                 self._set(path, value, origin)

@@ -64,7 +64,7 @@ class AgentSchedules:
 
 
 class _Timer:
-    __slots__ = ("_capability", "_cell", "_handle", "_life", "_schedules", "due", "schedule")
+    __slots__ = ("_capability", "_cell", "_handle", "_latest", "_life", "_schedules", "due", "schedule")
 
     def __init__(
         self, schedules: AgentSchedules, cell: Cell, life: object, capability: str, schedule: Schedule
@@ -75,13 +75,16 @@ class _Timer:
         self._capability = capability
         self.schedule: Schedule = schedule
         self.due: float = 0.0
+        self._latest: float = 0.0
+        """The latest time that its clock has shown."""
         self._handle: Handle | None = None
 
     def begin(self) -> None:
         self._set(None)
 
     def _set(self, last: float | None) -> None:
-        self.due = self.schedule.due(last, self._schedules.now(self.schedule))
+        self._latest = self._schedules.now(self.schedule)
+        self.due = self.schedule.due(last, self._latest)
         self._schedules.wait(self)
 
     def look(self) -> None:
@@ -94,10 +97,11 @@ class _Timer:
             return
         now = schedules.now(self.schedule)
         if now < self.due:
-            if self.schedule.is_by_wall and self.due - self.schedule.due(None, now) > _DAY:
+            if self._latest - now > _DAY:
                 logger.warning("%s: the clock was set back by days; %s is due anew", cell.name, self._capability)
                 self._set(None)
             else:
+                self._latest = max(self._latest, now)
                 schedules.wait(self)
             return
         if self._handle is None or self._handle.done:
