@@ -253,6 +253,13 @@ class Books:
 
     def _enter_response(self, peer: Peer, received: Received) -> None:
         asked = self.asked[received.number]
+        if received.code == "delegator_gone":
+            others = [asked.peer, *asked.again]
+            assert peer in others, "told to who never asked"
+            assert any(other is not peer for other in others), "G1: no other process has asked for it"
+            if peer in asked.again:
+                asked.again.remove(peer)
+            return
         if asked.outcome is not None and peer in asked.again:
             asked.again.remove(peer)
             assert (received.status, self.homes.get(asked.source, peer)) == (asked.outcome, peer), (

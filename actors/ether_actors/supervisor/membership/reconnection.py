@@ -166,6 +166,8 @@ class Reconnection:
         of_all[session.principal] += count
         session.input.spend(count >> HELD_SHIFT)
         for name, held in holding.items():
+            if not held:
+                continue
             known = session.holding.setdefault(name, {})
             for request_id, attempt in held.items():  # an earlier one may have ended there, unheard
                 known[request_id] = max(known.get(request_id, 0), attempt)
