@@ -318,7 +318,7 @@ def test_a_node_that_is_gone_is_named_at_last(tmp_path: Path) -> None:
         with pytest.raises(
             ArtifactUnavailable, match="'desk', which offered the artifact, is not on the bus"
         ) as caught:
-            artifact.read(idle_timeout=0.3)
+            artifact.read(idle_timeout=5.0)
         assert type(caught.value) is ArtifactUnavailable
     with pytest.raises(ArtifactUnavailable, match="No Runtime is open in this process"):
         artifact.read()
