@@ -113,7 +113,12 @@ def test_agents_that_come_and_go_leave_nothing_to_be_remembered() -> None:
         unwatched.tell(f"job-{number}", "the event x", Response(
             request_id="r", status=Status.FAILED_EXECUTION, from_agent="a", error=ErrorInfo(code="exception", message="E: x")
         ))  # fmt: skip
-    assert max(map(len, (unwatched._told, unwatched._recent, unwatched._untold))) <= 1_000
+    assert len(unwatched._agents) <= 1_000
+    for number in range(3_000):
+        unwatched.tell("job", f"the event x{number}", Response(
+            request_id="r", status=Status.FAILED_EXECUTION, from_agent="a", error=ErrorInfo(code="exception", message="E: x")
+        ))  # fmt: skip
+    assert len(unwatched._agents["job"].failures) <= 100
 
 
 def test_a_timer_that_fails_is_told_once_a_minute_with_how_often(

@@ -7,8 +7,10 @@ Responder (of an event) ──────────────────�
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
 from typing import Final, TypeVar
 
 from ether.node.connection.session_state import SessionState
@@ -26,11 +28,35 @@ _PAUSE: Final = 60.0
 _AT_ONCE: Final = 10
 """Failures of one agent that are told within such a pause, whatever they are; the others are counted."""
 _NAMED: Final = 80
-_MOST: Final = 1_000
-"""Failures that are remembered to have been told, and agents that had some; the oldest make room."""
+_MOST_AGENTS: Final = 1_000
+"""Agents that are remembered to have failed; the oldest make room."""
+_MOST_OF_ONE: Final = 64
+"""The same of one agent's failures."""
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 _NO_FAILURE: Final = frozenset({Status.COMPLETED, Status.PARTIAL, Status.NEEDS_INPUT, Status.CANCELLED})
+
+
+@dataclass(slots=True)
+class _Failure:
+    """One that was told."""
+
+    at: float = -inf
+    """When it was told last."""
+    more: int = 0
+    """How often it happened since."""
+
+
+@dataclass(slots=True)
+class _OfAgent:
+    """The failures of one agent."""
+
+    failures: dict[tuple[str, str, str], _Failure] = field(default_factory=dict)
+    """{(what failed, code, class of the exception): failure}"""
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_AT_ONCE))
+    """When some were told last."""
+    untold: int = 0
+    """Others, of which nothing was told."""
 
 
 class UnwatchedFailures:
@@ -46,12 +72,7 @@ class UnwatchedFailures:
     def __init__(self, session_state: SessionState, monotonic: Callable[[], float]) -> None:
         self._session_state = session_state
         self._monotonic = monotonic
-        self._told: dict[tuple[str, str, str, str], list[float]] = {}
-        """{(agent, what failed, code, class of the exception): [when it was told last, how often it failed since]}"""
-        self._recent: dict[str, deque[float]] = {}
-        """{agent: when failures of it were told last}"""
-        self._untold: Counter[str] = Counter()
-        """{agent: failures that nothing was told of}"""
+        self._agents: dict[str, _OfAgent] = {}
 
     def watch(self, handle: Handle, trigger: str, *, is_repeated: bool = False) -> None:
         """Tell it if a delegation fails; of one that comes again by itself, not that its agent had no room for it."""
@@ -71,30 +92,29 @@ class UnwatchedFailures:
         error, now = response.error, self._monotonic()
         code = "" if error is None else error.code
         said = response.summary if error is None else error.message
-        key = agent, what, code, said.partition(":")[0][:_NAMED] if code == "exception" else ""
-        before = self._told.get(key)
-        if before is not None and now - before[0] < _PAUSE:
-            before[1] += 1
+        kind = said.partition(":")[0][:_NAMED] if code == "exception" else ""
+        of_agent = _newest(self._agents, agent, _OfAgent, _MOST_AGENTS)
+        failure = _newest(of_agent.failures, (what, code, kind), _Failure, _MOST_OF_ONE)
+        recent = of_agent.recent
+        if now - failure.at < _PAUSE:
+            failure.more += 1
             return
-        recent = self._recent[agent] = self._recent.pop(agent, deque(maxlen=_AT_ONCE))  # the newest again
         if len(recent) == _AT_ONCE and now - recent[0] < _PAUSE:
-            self._untold[agent] += 1
+            of_agent.untold += 1
             return
+        again = f" ({failure.more:,} more since it was last told)" if failure.more else ""
+        again += f" ({of_agent.untold:,} other failures of {agent} were not told)" if of_agent.untold else ""
         recent.append(now)
-        self._told.pop(key, None)  # so that it is the newest again
-        self._told[key] = [now, 0]
-        _shorten(self._told)
-        _shorten(self._recent)
-        _shorten(self._untold)
-        again = f" ({before[1]:.0f} more since it was last told)" if before is not None and before[1] else ""
-        untold = self._untold.pop(agent, 0)
-        again += f" ({untold:,} other failures of {agent} were not told)" if untold else ""
+        failure.at, failure.more, of_agent.untold = now, 0, 0
         trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()}"
         message = f"{agent}: {what} ended {response.status} {code}: {said}{again}{trace}"
         logger.warning("%s", message)
         warn_unread(logger, message)
 
 
-def _shorten(told: dict[_K, _V]) -> None:
-    if len(told) > _MOST:
-        del told[next(iter(told))]
+def _newest(known: dict[_K, _V], key: _K, make: Callable[[], _V], most: int) -> _V:
+    """The value of a key, or a new one, as the newest of so many."""
+    value = known[key] = known.pop(key, None) or make()
+    if len(known) > most:
+        del known[next(iter(known))]
+    return value

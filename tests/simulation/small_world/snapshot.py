@@ -76,7 +76,7 @@ def _own(world: World, number: int) -> tuple[Any, ...]:
     ending = state.ended.get(request)
     return (
         world.said.get(number), at_peers,
-        None if ending is None else (ending.by, ending.source), request in state.ended.uncollected,
+        None if ending is None else (ending.by, ending.source, ending.asked_from), request in state.ended.uncollected,
         None if held is None else (held.agent.name, held.attempt),
         bool(world.journal.outcome(request)),
     )  # fmt: skip
@@ -99,7 +99,7 @@ def _history(world: World) -> tuple[Any, ...]:
     history = world.journal.durable
     return (
         [
-            (work.envelope, round(work.clock, 3), work.agent, work.attempt, work.is_running)
+            (work.envelope, round(work.clock, 3), work.agent, work.attempt, work.is_running, work.asked_from)
             for work in history.open.values()
         ],
         [(name, agent.incarnation, agent.is_down) for name, agent in history.agents.items()],
@@ -158,7 +158,8 @@ def _name_of(agent: Registration) -> bytes:
 def _entry(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.envelope, int(entry.state), entry.attempt, entry.agent.name, entry.holds_credit,
-        round(entry.deadline, 3), entry.asking_session.digest, bool(entry.asking_session.lost), _children(entry),
+        round(entry.deadline, 3), entry.asking_session.digest, bool(entry.asking_session.lost), entry.asked_from,
+        _children(entry),
     )  # fmt: skip
 
 
@@ -184,7 +185,10 @@ def _supervisor(world: World) -> tuple[Any, ...]:
         [_entry(entry) for entry in state.ledger.running],
         sorted(reconnection._expected),
         sorted((name, [work.request_id for work in works]) for name, works in reconnection._unclaimed.items()),
-        [(session.incarnation, list(waiting)) for session, (waiting, _) in supervisor._replay.asked.items()],
+        [(session.incarnation, list(waiting)) for session, waiting in supervisor._replay.asked.items()],
         -1.0 if reconnection._until is None else round(max(0.0, reconnection._until - world.now), 3),
-        sorted((key, round(max(0.0, until - world.now), 3)) for key, until in reconnection._later.items()),
+        sorted(
+            (key, round(max(0.0, node.until - world.now), 3))
+            for key, node in reconnection._expected.items() if node.until is not None
+        ),
     )  # fmt: skip

@@ -83,10 +83,10 @@ class OutcomeReplay:
         ledger, later, claimed = self._state.ledger, list[bytes](), list[bytes]()
         for request_id in dict.fromkeys(request_ids):
             entry = ledger.get(request_id)
-            if entry is None or not self._is_for(session, entry) or self._must_tell(session, entry):
-                later.append(request_id)
+            if entry is not None and self._is_for(session, entry) and not self._is_taken_from_another(session, entry):
+                claimed += self._take(session, entry)
             else:
-                claimed += self._claim(session, entry)
+                later.append(request_id)
         self._note_claimed(session, claimed)
         if later:
             self._wait(session, later)
@@ -163,8 +163,11 @@ class OutcomeReplay:
         if not self._is_for(session, entry):
             self._tell_failed(session, entry.request_id, "delegator_gone", _GONE)
             return []
-        if self._must_tell(session, entry):
+        if self._is_taken_from_another(session, entry):
             self._tell_failed(entry.asking_session, entry.request_id, "delegator_gone", _TAKEN, payer=session)
+        return self._take(session, entry)
+
+    def _take(self, session: Session, entry: Entry) -> list[bytes]:
         is_another = session.life != entry.asked_from
         entry.asking_session, entry.asked_from = session, session.life
         self.on_back(entry)
@@ -175,8 +178,8 @@ class OutcomeReplay:
         return session.life == entry.asked_from or self._has(session, entry.source)
 
     @staticmethod
-    def _must_tell(session: Session, entry: Entry) -> bool:
-        """Whether another process than this one waits for it."""
+    def _is_taken_from_another(session: Session, entry: Entry) -> bool:
+        """Whether another process that is in waits for it: it has to be told."""
         return session.life != entry.asked_from and not entry.asking_session.lost
 
     def _note_claimed(self, session: Session, claimed: list[bytes]) -> None:

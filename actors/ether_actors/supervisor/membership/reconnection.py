@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS, Reassignment
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
-from ether_actors.supervisor.registry.quota import check_held
+from ether_actors.supervisor.registry.quota import read_held
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
@@ -17,7 +18,7 @@ from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.sessions.cost import AWAITING_SHIFT, HELD_SHIFT
+from ether_broker.transport.sessions.cost import AWAITING_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
@@ -31,6 +32,20 @@ _NOT_BACK: Final = "it did not come back after the broker was restarted"
 _WITHOUT_IT: Final = "it came back without it after the broker was restarted"
 
 
+@dataclass(eq=False, slots=True)
+class _ExpectedNode:
+    """A node that a journal knows, until all of its agents are back."""
+
+    session: Session
+    """Its last at the broker before this one."""
+    until: float | None = None
+    """When nobody waits for its agents any more; None while it is not back, and waited for as all are."""
+    end: float = inf
+    """Until when coming back once more gives it time."""
+    received: tuple[Session, int] | None = None
+    """When its time was over: its session, and the last frame that had come of it."""
+
+
 class Reconnection:
     """The nodes that are expected back, and what those that are back hold and wait for."""
 
@@ -40,20 +55,14 @@ class Reconnection:
         self._state = state
         self._delivery = delivery
         self._reassignment = reassignment
-        self._expected: dict[bytes, Session] = {}
-        """Nodes that a journal knows and that have not come back yet: {digest: session}."""
+        self._expected: dict[bytes, _ExpectedNode] = {}
+        """{digest: node}"""
         self._unclaimed: dict[bytes, list[Entry]] = {}
         """What had been given to each of their agents, oldest first."""
         self._until: float | None = None
         """When nobody waits for them any more; None before the first step, as a long journal takes long to read."""
-        self._ends: dict[bytes, float] = {}
-        """Until when coming back once more gives them time."""
-        self._later: dict[bytes, float] = {}
-        """The same of those that came back and have more agents to register."""
         self._back: deque[tuple[float, Session]] = deque()
         """(deadline for a returned node to send RESUME, its earlier session)."""
-        self._received: dict[bytes, tuple[Session, int]] = {}
-        """Of a node that is back: its session, and the last frame that had come of it when its time was over."""
         self._looked_at = 0.0
         """When `unreturned` was asked last."""
         self._replay = replay
@@ -72,17 +81,18 @@ class Reconnection:
         timing = self._state.session_table.timing
         self._reclaim = replace(timing, silence=max(timing.silence, silence)).reclaim
         self._looked_at = self._state.now
-        self._expected = {session.digest: session for session in sessions}
+        self._expected = {session.digest: _ExpectedNode(session) for session in sessions}
         self._unclaimed = works
 
     def arrived(self, session: Session) -> None:
         """Give a node that is back time to register its agents."""
-        before = self._expected.get(session.digest)
-        if before is not None and session.life == before.life:
+        node = self._expected.get(session.digest)
+        if node is not None and session.life == node.session.life:
             now = self._state.now
-            end = self._ends.setdefault(session.digest, now + _RETURNS * self._reclaim)
-            later = min(now + self._reclaim, end)  # it may break again and again as it comes back
-            self._later[session.digest] = max(self._later.get(session.digest, later), later)
+            if node.until is None:
+                node.until, node.end = now, now + _RETURNS * self._reclaim
+            later = min(now + self._reclaim, node.end)  # it may break again and again as it comes back
+            node.until = max(node.until, later)
 
     def stood_still(self, now: float, seconds: float) -> None:
         """Note that this process did not run for a while: that does not count, and what came meanwhile is still to be read.
@@ -95,8 +105,9 @@ class Reconnection:
         self._state.young_until += seconds
         if self._until is not None:
             self._until = max(self._until + seconds, earliest)
-        self._later = {digest: max(until + seconds, earliest) for digest, until in self._later.items()}
-        self._ends = {digest: max(until + seconds, earliest) for digest, until in self._ends.items()}
+        for node in self._expected.values():
+            if node.until is not None:
+                node.until, node.end = max(node.until + seconds, earliest), max(node.end + seconds, earliest)
         self._back = deque((max(until + seconds, earliest), session) for until, session in self._back)
 
     def unreturned(self) -> list[tuple[Session, bool]]:
@@ -118,27 +129,27 @@ class Reconnection:
             self._unclaimed.clear()
             return []
         missing = [
-            session for key, session in self._expected.items()
-            if now >= self._later.get(key, self._until) and not self._is_still_read(session)
+            node for node in self._expected.values()
+            if now >= (self._until if node.until is None else node.until) and not self._is_still_read(node)
         ]  # fmt: skip
         unreturned = []
-        for session in missing:
+        for node in missing:
+            session, was_back = node.session, node.until is not None
             del self._expected[session.digest]
-            self._received.pop(session.digest, None)
-            self._ends.pop(session.digest, None)
-            was_back = self._later.pop(session.digest, None) is not None
             session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             self._give_up(session)
             unreturned.append((session, was_back))
         return unreturned
 
-    def _is_still_read(self, before: Session) -> bool:
+    def _is_still_read(self, node: _ExpectedNode) -> bool:
         """Whether a node is back and what it had sent when its time was over is not read yet: its agents may be in that."""
-        session = self._state.session_table.find(before.node)
-        if session is None or session.digest != before.digest or not session.input.is_waiting:
+        session = self._state.session_table.find(node.session.node)
+        if session is None or session.digest != node.session.digest or not session.input.is_waiting:
             return False
         # Of the first session after its time only: a node that comes back anew again and again is not waited for without end.
-        of_session, number = self._received.setdefault(before.digest, (session, session.channel.received))
+        if node.received is None:
+            node.received = session, session.channel.received
+        of_session, number = node.received
         return of_session is session and session.handled < number
 
     def _give_up(self, session: Session) -> None:
@@ -161,19 +172,14 @@ class Reconnection:
             type(request_id) is bytes and len(request_id) == len(NO_ID) for request_id in awaiting
         ):
             raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
-        of_all = self._state.session_table.held
-        holding, count = check_held(session, body.get("holding", {}), of_all[session.principal])
-        of_all[session.principal] += count
-        session.input.spend(count >> HELD_SHIFT)
+        holding = read_held(self._state.session_table, session, body.get("holding", {}))
         for name, held in holding.items():
             if not held:
                 continue
             known = session.holding.setdefault(name, {})
             for request_id, attempt in held.items():  # an earlier one may have ended there, unheard
                 known[request_id] = max(known.get(request_id, 0), attempt)
-        session.input.spend(
-            len(awaiting) >> AWAITING_SHIFT
-        )  # a delegator with thousands is served a little at a time anyway
+        session.input.spend(len(awaiting) >> AWAITING_SHIFT)  # one with thousands is served a little at a time anyway
         self._replay.ask(session, awaiting)
 
     def reclaim(self, agent: Registration, before: Session | None) -> list[Entry]:
@@ -187,16 +193,12 @@ class Reconnection:
         works = self._unclaimed.pop(agent.name, [])
         if before is not None and before is not agent.session and agent.session.life == before.life:
             again = self._compare(agent, works, held)
-            first = self._expected.get(before.digest)
-            if first is before:  # not what was back before it broke: that gives the others time once
-                self._later[before.digest] = self._state.now + self._reclaim
-                self._received.pop(before.digest, None)
-            if first is not None and not first.agents:
+            node = self._expected.get(before.digest)
+            if node is not None and node.session is before:  # not what was back before it broke: that gives time once
+                node.until, node.received = self._state.now + self._reclaim, None
+            if node is not None and not node.session.agents:
                 del self._expected[before.digest]
-                self._received.pop(before.digest, None)
-                self._later.pop(before.digest, None)
-                self._ends.pop(before.digest, None)
-                self._back.append((self._state.now + self._reclaim, first))
+                self._back.append((self._state.now + self._reclaim, node.session))
         if held:
             self._disown(agent.session, agent, held)
         return again

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ether_broker.envelope.names import is_name
 from ether_broker.errors import InvalidEnvelope, TooMuch
+from ether_broker.transport.sessions.cost import HELD_SHIFT
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
     from ether_broker.transport.sessions.session import Session
+    from ether_broker.transport.sessions.session_table import SessionTable
 
 __all__ = [
     "MOST_AGENTS",
@@ -23,12 +25,12 @@ __all__ = [
     "at_a_time",
     "check_agents",
     "check_count",
-    "check_held",
     "check_monitor",
     "check_observer",
     "hold",
     "let_go",
     "load_of",
+    "read_held",
     "said_of_itself",
 ]
 
@@ -151,13 +153,13 @@ def check_monitor(session: Session) -> None:
         raise TooMuch(f"The node monitors {len(session.monitors):,} agents and nodes, which is the most.")
 
 
-def check_held(session: Session, holding: Any, of_principal: int) -> tuple[dict[bytes, dict[bytes, int]], int]:
-    """What a RESUME says that its node holds, and how many ids that counts as: {agent: {request id: attempt}}.
+def read_held(table: SessionTable, session: Session, holding: Any) -> dict[bytes, dict[bytes, int]]:
+    """Read what a RESUME says that its node holds, and count and charge it: {agent: {request id: attempt}}.
 
     Args:
+        table: of the sessions, which counts what all nodes of a principal hold.
         session: the node's.
         holding: what it says.
-        of_principal: ids that all nodes of its principal have said before.
 
     Raises:
         InvalidEnvelope: it says something else.
@@ -176,12 +178,15 @@ def check_held(session: Session, holding: Any, of_principal: int) -> tuple[dict[
         raise TooMuch(
             f"RESUME: the node holds {session.held_count + count:,} delegations, and {MOST_HELD:,} is the most."
         )
-    if of_principal + count > MOST_HELD_TOGETHER:
+    together = table.held[session.principal] + count
+    if together > MOST_HELD_TOGETHER:
         raise TooMuch(
-            f"RESUME: the nodes of this key hold {of_principal + count:,} delegations, and {MOST_HELD_TOGETHER:,} is the most."
+            f"RESUME: the nodes of this key hold {together:,} delegations, and {MOST_HELD_TOGETHER:,} is the most."
         )
     session.held_count += count
-    return read, count
+    table.held[session.principal] = together
+    session.input.spend(count >> HELD_SHIFT)
+    return read
 
 
 def _is_held(item: Any) -> bool:
