@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from ether.agent_ref import AgentRef, check_agent_name
+from ether.bus_address import absence, bus_address
 from ether.dead_letter import DeadLetterView
 from ether.node.monitor import Monitor
+from ether.runtime_arguments import check_given, check_seconds, check_start, credentials_of, keyring_of, node_name
 from ether_actors.agent.agent import Agent, default_name, free_names
-from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.agent.publishing import publish_params
 from ether_actors.agent.scale import Scale
 from ether_actors.delegator.handle import Handle
@@ -30,8 +31,7 @@ from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, Inval
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.name_hint import misses
 from ether_broker.timing import DEFAULT_TIMING, Timing
-from ether_broker.transport.endpoint import IPC, LAN, own_endpoint
-from ether_broker.unread_log import warn_unread
+from ether_broker.transport.endpoint import IPC
 from ether_broker.wire.codec import id_bytes
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ether_broker.envelope.response import Response
     from ether_broker.envelope.views.suggestion import SuggestionRecord
     from ether_broker.security.access_list import Access
-    from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
+    from ether_broker.security.credentials import KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
 
 __all__ = ["DRAIN", "Runtime"]
@@ -64,7 +64,6 @@ _NAMES: Final = 250
 _MOST_KNOWN: Final = 10_000
 """Pairs of capability and target that are remembered to be valid; others are checked each time."""
 _O = TypeVar("_O", bound=Observer)
-_V = TypeVar("_V")
 
 
 class Runtime:
@@ -99,6 +98,7 @@ class Runtime:
     Raises:
         InvalidKey: `keys` cannot be used.
         InvalidSpec: `threads` is no whole number above 0, or `drain` no number of seconds.
+        UsageError: another keyword has a value of another class, or an empty text.
     """
 
     def __init__(
@@ -115,15 +115,16 @@ class Runtime:
         access: Access | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        self._keyring = _keyring(keys)
-        self._credentials = None if self._keyring is None else _credentials(self._keyring)
+        check_given(bind=bind, journal=journal, limits=limits, timing=timing)
+        self._keyring = keyring_of(keys)
+        self._credentials = None if self._keyring is None else credentials_of(self._keyring)
         self._insecure = insecure
-        self._name = _given("name", name) or _default_name(self._credentials)
+        self._name = node_name(name, self._credentials)
         if access is not None and not hasattr(access, "extended"):
             raise UsageError(f"access={access!r:.40}: an Access, as in Access(delegate=…), or None.")
         self._access = None if access is None else access.extended(owners=[self._name])
         check_number(type(self).__name__, "threads", threads, "a whole number of threads, 1 or more", is_count)
-        _check_seconds(type(self).__name__, "drain", drain)
+        check_seconds(type(self).__name__, "drain", drain)
         self._threads = threads
         self._limits = limits
         self._timing = timing
@@ -190,9 +191,9 @@ class Runtime:
             raise UsageError("A server_key goes with keys of our own: `ether keys new` makes some.")
         if artifact_secret is not None and (type(artifact_secret) is not bytes or len(artifact_secret) != _SECRET):
             raise UsageError(f"artifact_secret: {_SECRET} random bytes, such as secrets.token_bytes({_SECRET}).")
-        credentials = None if keys is None else _credentials(keys, server_key)
-        _check_seconds("connect", "timeout", timeout)
-        runtime = cls(name=_given("name", name) or _default_name(credentials), threads=threads, drain=drain)
+        credentials = None if keys is None else credentials_of(keys, server_key)
+        check_seconds("connect", "timeout", timeout)
+        runtime = cls(name=node_name(name, credentials), threads=threads, drain=drain)
         runtime._credentials = credentials
         runtime._url = url
         runtime._join_timeout = timeout
@@ -226,7 +227,7 @@ class Runtime:
         self._context = None if self._url is None and self._bind is None else make_context()
         try:
             url, link, pool = (
-                None if self._url is None else _address(self._url, self._credentials),
+                None if self._url is None else bus_address(self._url, self._credentials),
                 None,
                 Pool(self._threads),
             )
@@ -247,7 +248,7 @@ class Runtime:
             except BaseException as error:
                 link.close(0.0)
                 if isinstance(error, BrokerUnavailable) and url.startswith(IPC):
-                    raise _absence(url, error) from None
+                    raise absence(url, error) from None
                 raise
         except BaseException:
             self._stop_broker()
@@ -273,7 +274,7 @@ class Runtime:
             InvalidSpec: `drain` is no number of seconds; the runtime stays open.
         """
         if drain is not None:
-            _check_seconds("close", "drain", drain)
+            check_seconds("close", "drain", drain)
         node, self._node = self._node, None
         if node is not None:
             node.close(self._drain if drain is None else drain)
@@ -415,8 +416,9 @@ class Runtime:
 
         node = self.node
         cls = agent if isinstance(agent, type) and issubclass(agent, Agent) else None
-        _check_start(agent, count, cls)
-        base = _given("name", name) or (default_name(agent) if isinstance(agent, type) else "agent")
+        check_start(agent, count, cls)
+        check_given(name=name)
+        base = name or (default_name(agent) if isinstance(agent, type) else "agent")
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         if scale is None and not count:
             return []
@@ -911,103 +913,3 @@ def _is_plain(capability: object, to: object, timeout: object) -> bool:
     """Whether these are of the right types, so that nothing but the names has to be checked."""
     is_duration = timeout is None or (type(timeout) in {float, int} and 0 < timeout <= LONGEST_TIMEOUT)  # type: ignore[operator]  # a number
     return is_duration and type(capability) is str and (to is None or type(to) is str)
-
-
-def _check_start(agent: object, count: int, cls: type[Agent] | None) -> None:
-    """Refuse what cannot be started, before anything is made of it."""
-    if not callable(agent):
-        what = (
-            f"is {agent!r}; text is for Cluster and `ether up`"
-            if isinstance(agent, str)
-            else f"is a {type(agent).__name__}"
-        )
-        msg = f"start takes the agent's class, or a callable that makes one, as in bus.start(Writer); this {what}."
-        raise UsageError(msg)
-    if cls is None and isinstance(agent, type) and not is_agent(agent):
-        raise UsageError(f"{agent.__name__} is not an Agent: derive it from ether.Agent.")
-    if not isinstance(count, int) or count < 0:
-        raise UsageError(f"start_many(…, {count!r}): how many is a whole number, 0 or more.")
-    if cls is None or cls.manifest().declared:
-        return
-    own = any(callable(value) and name[0] != "_" and not hasattr(Agent, name) for name, value in vars(cls).items())
-    acts_by_itself = cls.on_start is not Agent.on_start and not own  # a method of its own may lack its decorator
-    if cls.on_receive is Agent.on_receive and not acts_by_itself:
-        how = 'decorate a method with @capability("…") or @on_event("…")'
-        msg = f"{cls.__qualname__} declares no capability, so nobody can ask it: {how}."
-        logger.warning(msg)
-        warn_unread(logger, msg)
-
-
-def _address(url: str, credentials: Credentials | None) -> str:
-    if url.startswith("inproc://"):
-        msg = f"{url} is inside one Runtime, and nobody else reaches it: open that one with bind=, as in Runtime(bind='ipc:///PATH')."
-        raise InvalidEndpoint(msg)
-    if not url.startswith(LAN):
-        return own_endpoint(url)
-    from ether_broker.discovery.locate import located
-    from ether_broker.security.keys import fingerprint
-
-    known = () if credentials is None else [fingerprint(key) for key in credentials.server_keys()]
-    return located(url, known=known).url
-
-
-def _absence(url: str, error: BrokerUnavailable) -> BrokerUnavailable:
-    """What is said of an ipc address where nobody answers: where the cluster of its name is, or which buses are there."""
-    from ether_broker.discovery.listening import others
-    from ether_broker.discovery.own_clusters import told_elsewhere
-
-    if (elsewhere := told_elsewhere(url)) is not None:
-        name = url.rpartition("/")[2].removesuffix(".sock")
-        return BrokerUnavailable(
-            f"No broker answers at {url}: the cluster {name!r} runs at {elsewhere}: connect to that."
-        )
-    found = others(url)
-    return BrokerUnavailable(f"{error} These are there: {', '.join(found)}.") if found else error
-
-
-def _default_name(credentials: Credentials | None) -> str:
-    """Of a node: who made it, and chance. A key of a name may be any node below that name."""
-    chance = f"{os.getpid()}-{os.urandom(2).hex()}"
-    if credentials is not None and credentials.pair.name:
-        return f"{credentials.pair.name}/{chance}"
-    host = "".join(c if c.isalnum() or c in "-_" else "-" for c in os.uname().nodename) or "host"
-    return f"{host}-{chance}"
-
-
-def _given(what: str, value: _V) -> _V:
-    """A keyword's value, which is no empty text: whoever gives that has forgotten to say something.
-
-    Raises:
-        UsageError: it is.
-    """
-    if value == "":
-        raise UsageError(f"{what} is empty: say what it is, or None.")
-    return value
-
-
-def _check_seconds(where: str, name: str, value: object) -> None:
-    """Check a number of seconds that something may take.
-
-    Raises:
-        InvalidSpec: it is none.
-    """
-    wanted = f"seconds, 0 to {LONGEST_TIMEOUT:,.0f}"
-    check_number(where, name, value, wanted, lambda seconds: 0 <= seconds <= LONGEST_TIMEOUT)
-
-
-def _keyring(keys: Keyring | Path | str | None) -> Keyring | None:
-    if keys is None:
-        return None
-    if isinstance(keys, str):
-        _given("keys", keys)
-    from ether_broker.security.keyring import Keyring
-
-    return keys if isinstance(keys, Keyring) else Keyring(keys)
-
-
-def _credentials(keys: KeysLike, server_key: ServerKey | None = None) -> Credentials:
-    from ether_broker.security.credentials import Credentials
-
-    if isinstance(keys, str):
-        _given("keys", keys)
-    return Credentials.of(keys, server_key)

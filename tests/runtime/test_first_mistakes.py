@@ -429,6 +429,23 @@ def test_an_empty_name_is_no_name(make: Callable[[], Runtime]) -> None:
         make()
 
 
+@pytest.mark.parametrize(("given", "said"), [
+    ({"name": 5}, r"name=5: text, or None\."),
+    ({"bind": 5}, r"bind=5: an address, such as 'tcp://127\.0\.0\.1:\*', or None\."),
+    ({"bind": ""}, r"bind is empty: say what it is, or None\."),
+    ({"journal": True}, r"journal=True: the path of a file, or None\."),
+    ({"journal": ""}, r"journal is empty: say what it is, or None\."),
+    ({"keys": 5}, r"keys=5: the folder of keys, or a Keyring, or None\."),
+    ({"limits": "few"}, r"limits='few': a Limits, as in Limits\(mailbox_count=…\), or None\."),
+    ({"timing": 3.0}, r"timing=3\.0: a Timing, as in Timing\(heartbeat=…\), or None\."),
+])  # fmt: skip
+def test_a_keyword_of_a_runtime_that_is_something_else_is_refused_when_it_is_made(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^{said}$"):
+        Runtime(**given)
+
+
 def test_an_empty_name_of_a_cluster_of_keys_of_an_agent_or_of_what_is_watched_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="The name of the cluster is empty"):
         Cluster(name="", agents=[f"{__name__}:Writer"])
