@@ -580,6 +580,22 @@ def test_a_broker_that_stood_still_loses_nobody_for_that_and_those_who_stay_sile
     assert [event["node"] for event in bus.events("node_down")] == ["nb"]
 
 
+def test_time_in_which_a_broker_stood_still_does_not_make_it_older() -> None:
+    bus = Bus()
+    bus.node("na", "a")
+    bus.pass_time(1.0)
+    assert bus.state.is_young
+
+    bus.now += 90.0
+    bus.step()
+
+    assert bus.state.is_young
+    bus.pass_time(50.0)
+    assert bus.state.is_young
+    bus.pass_time(12.0)
+    assert not bus.state.is_young
+
+
 @pytest.mark.parametrize(
     ("heartbeat", "silence", "seconds"), [(0.3, 0.7, 0.9), (0.8, 1.7, 1.9), (1.0, 3.0, 2.9), (0.3, 0.7, 2.5)]
 )
