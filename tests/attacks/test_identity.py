@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ether_actors.supervisor.membership import outcome_replay
 from ether_actors.supervisor.membership.outcome_replay import LOOK_UPS_PER_STEP
 from ether_actors.supervisor.registry.quota import (
     MOST_AGENTS,
-    MOST_HELD,
-    MOST_HELD_TOGETHER,
     MOST_MONITORS,
     MOST_OBSERVERS,
 )
@@ -390,7 +389,7 @@ def test_a_resume_that_is_none_is_refused(body: dict[str, object]):
     assert mallory.session.holding == {}
 
 
-def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
+def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound(monkeypatch: pytest.MonkeyPatch):
     bus, _, _, mallory = trio()
     mallory.send(Kind.RESUME, body={"awaiting": [request_id(5000 + number) for number in range(1_000)]})
     bus.step()
@@ -400,32 +399,55 @@ def test_a_resume_of_many_ids_is_answered_over_many_steps_and_has_a_bound():
         bus.step()
     assert len(mallory.took(Kind.RESPONSE)) == 1_000 - LOOK_UPS_PER_STEP
 
-    mallory.session.held_count = MOST_HELD
-    mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
+    monkeypatch.setattr(outcome_replay, "MOST_AWAITED", 1_500)
+    for token in (7, 8):
+        awaiting = [request_id(9000 + 1_000 * token + number) for number in range(1_000)]
+        mallory.send(Kind.RESUME, request_id=request_id(token), body={"awaiting": awaiting})
     bus.step()
-    assert mallory.refusal().code == "too_much"
-
-
-def test_what_a_node_says_it_holds_is_bounded_for_all_of_its_key_and_goes_with_it():
-    bus, _, _, mallory = trio()
-    table, session = bus.state.session_table, mallory.session
-    before = session.input.tag
-    mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(number), 1] for number in range(1_000)]}})
-    bus.step()
-    assert table.held == {session.principal: 1_001}
-    assert session.input.tag - before > 250
-
-    for name in ("a" * 201, "", "\x1b[2J", "a b"):
-        mallory.send(Kind.RESUME, body={"holding": {name: []}})
+    (refused,) = mallory.took(Kind.ERROR)
+    assert (refused.header.request_id, refused.code) == (request_id(8), "too_much")
+    for _ in range(2_000 // LOOK_UPS_PER_STEP):
         bus.step()
-        assert mallory.refusal().code == "invalid_envelope"
+    assert len(mallory.took(Kind.RESPONSE)) == 1_000
 
-    table.held[session.principal] = MOST_HELD_TOGETHER
-    mallory.send(Kind.RESUME, body={"holding": {"mallory": [[request_id(1), 1]]}})
-    bus.step()
-    refusal = mallory.refusal()
-    assert refusal.code == "too_much"
-    table.held[session.principal] = 1_001
-    table.close(session, "gone")
-    assert not table.held
+
+def test_what_a_node_says_it_holds_and_was_not_given_is_cancelled_at_once_at_its_cost_and_not_kept():
+    bus, _, _, mallory = trio()
+    session = mallory.session
+    for chunk in range(5):
+        before = session.input.tag
+        held = [[request_id(1_000 * chunk + number + 1), 1] for number in range(1_000)]
+        mallory.send(Kind.RESUME, body={"holding": {"bob": held, "x": []} if chunk else {"x": held}})
+        bus.step()
+        assert len(mallory.took(Kind.CANCEL)) == 1_000
+        assert session.input.tag - before > 700
     assert not session.holding
+
+    mallory.send(Kind.REGISTER, request_id=request_id(6), source=b"x", body={"capabilities": []})
+    bus.step()
+    assert not mallory.took(Kind.CANCEL)
+
+
+@pytest.mark.parametrize("body", [
+    {"holding": {"mallory": [[request_id(number), 1] for number in range(1_001)]}},
+    {"holding": {f"a{number}": [] for number in range(1_001)}},
+    {"awaiting": [request_id(number) for number in range(1_001)]},
+    {"awaiting": [request_id(number) for number in range(501)], "holding": {"x": [[request_id(n), 1] for n in range(500)]}},
+])  # fmt: skip
+def test_a_resume_of_more_than_it_may_name_is_refused_whole(body: dict[str, object]):
+    bus, _, _, mallory = trio()
+    mallory.send(Kind.RESUME, body=body)
+    bus.step()
+
+    assert mallory.refusal().code == "too_much"
+    assert not mallory.took(Kind.CANCEL)
+    assert not mallory.took(Kind.RESPONSE)
+
+
+@pytest.mark.parametrize("name", ["a" * 201, "", "\x1b[2J", "a b"])
+def test_a_resume_of_an_agent_that_can_have_no_such_name_is_none(name: str):
+    bus, _, _, mallory = trio()
+    mallory.send(Kind.RESUME, body={"holding": {name: []}})
+    bus.step()
+
+    assert mallory.refusal().code == "invalid_envelope"

@@ -34,8 +34,8 @@ from ether import (
     every,
 )  # fmt: skip
 from ether.node.agents.agent_schedules import AgentSchedules
-from ether.testing import TestRuntime
-from ether_actors.execution.cell import CellState
+from ether.testing import ManualClock, TestRuntime
+from ether_actors.execution.cell import Cell, CellState
 from tests.support import wait_until
 
 PATIENCE = 20.0
@@ -302,10 +302,43 @@ def test_a_cancelled_delay_keeps_nothing(bus: TestRuntime) -> None:
         agent.bus.after(1.0, "count.words", tmeout=1.0)  # type: ignore[call-arg]
 
 
+def test_agents_that_were_stopped_are_not_kept_by_their_timers(bus: TestRuntime) -> None:
+    gone = []
+    for _ in range(400):
+        ref = bus.start(Reminded)
+        gone.append(weakref.ref(bus.node.agent_host.cell("reminded").agent))  # type: ignore[arg-type]  # it runs
+        ref.stop()
+    gc.collect()
+
+    assert [life() for life in gone] == [None] * 400
+    assert len(bus.node._due_calls._waiting) <= 3 * 256 + 400, "and each `after` until it is due"
+
+
 class Weekly(Agent):
     @cron("0 7 * * MON")
     @capability("weekly.report")
     def report(self) -> None: ...
+
+
+class Early(Agent):
+    runs = 0
+
+    @cron("30 2 * * *", zone="Europe/Berlin")
+    @capability("early.run")
+    def run(self) -> None:
+        Early.runs += 1
+
+
+@pytest.mark.parametrize(
+    ("at", "runs"), [((2026, 10, 25, 0, 29), 1), ((2026, 10, 25, 1, 10), 0), ((2026, 3, 29, 0, 59), 1)]
+)
+def test_a_time_that_a_clock_shows_twice_or_leaves_out_comes_once(at: tuple[int, ...], runs: int) -> None:
+    Early.runs = 0
+    year, month, day, hour, minute = at
+    with TestRuntime(clock=ManualClock(datetime(year, month, day, hour, minute, tzinfo=UTC).timestamp())) as bus:
+        bus.start(Early)
+        bus.advance(7_200.0)
+    assert Early.runs == runs
 
 
 @pytest.mark.parametrize("back", [1.0, 62.0, 600.0, 3_600.0, 86_000.0])
@@ -322,7 +355,9 @@ def test_a_time_that_was_reached_does_not_come_again_as_the_clock_is_set_back(ba
         SimpleNamespace(wall=lambda: clock.now, monotonic=lambda: clock.now),  # type: ignore[arg-type]
         lambda _at, look: looks.append(look), delegate, SimpleNamespace(watch=lambda *_, **__: None),  # type: ignore[arg-type]
     )  # fmt: skip
-    schedules.start(SimpleNamespace(name="weekly", agent=Weekly(), state=CellState.RUNNING))  # type: ignore[arg-type]
+    cell = Cell("weekly", Weekly, None, None)  # type: ignore[arg-type]  # it is given nothing
+    cell.agent, cell.state = Weekly(), CellState.RUNNING
+    schedules.start(cell)
 
     def pass_time(seconds: float) -> None:
         end = clock.now + seconds

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 import pytest
 
@@ -107,18 +109,74 @@ def test_another_exception_is_another_failure(bus: TestRuntime, caplog: pytest.L
     assert kinds == ["ValueError", "KeyError", "ZeroDivisionError"]
 
 
-def test_agents_that_come_and_go_leave_nothing_to_be_remembered() -> None:
-    unwatched = UnwatchedFailures(SessionState(), lambda: 0.0)
+FAILED: Final = Response(
+    request_id="r", status=Status.FAILED_EXECUTION, from_agent="a", error=ErrorInfo(code="exception", message="E: x")
+)  # fmt: skip
+
+
+def test_agents_that_come_and_go_and_topics_without_end_leave_little_to_be_remembered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = 0.0
+    unwatched = UnwatchedFailures(SessionState(), lambda: now)
     for number in range(3_000):
-        unwatched.tell(f"job-{number}", "the event x", Response(
-            request_id="r", status=Status.FAILED_EXECUTION, from_agent="a", error=ErrorInfo(code="exception", message="E: x")
-        ))  # fmt: skip
-    assert len(unwatched._agents) <= 1_000
-    for number in range(3_000):
-        unwatched.tell("job", f"the event x{number}", Response(
-            request_id="r", status=Status.FAILED_EXECUTION, from_agent="a", error=ErrorInfo(code="exception", message="E: x")
-        ))  # fmt: skip
-    assert len(unwatched._agents["job"].failures) <= 100
+        now += 1.0
+        unwatched.tell(f"job-{number}", "the event x", FAILED)
+        unwatched.tell("job", f"the event x{number}", FAILED)
+    assert 500 < len(unwatched._agents) <= 1_000
+    assert 32 < len(unwatched._agents["job"].failures) <= 64
+
+
+def test_of_more_agents_than_are_remembered_none_is_told_twice_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    unwatched = UnwatchedFailures(SessionState(), lambda: now)
+    with caplog.at_level(logging.WARNING, "ether"):
+        for _ in range(50):
+            now += 1.0
+            for number in range(1_500):
+                unwatched.tell(f"job-{number}", "tick", FAILED)
+        lines = told(caplog)
+        assert len(lines) == len(set(lines)) == 100
+        now += 61.0
+        unwatched.tell("job-1400", "tick", FAILED)
+    assert told(caplog)[100].endswith("E: x (70,000 failures of other agents were not told)")
+
+
+def test_failures_are_told_from_several_threads_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    unwatched = UnwatchedFailures(SessionState(), itertools.count().__next__)
+    with ThreadPoolExecutor(4) as threads:
+        for told_one in [threads.submit(unwatched.tell, f"job-{number}", "tick", FAILED) for number in range(5_000)]:
+            told_one.result()
+
+
+class Weary(Agent):
+    max_concurrency = 2
+
+    @every(0.2)
+    @capability("weary.tick")
+    def tick(self) -> None: ...
+
+    @capability("weary.wait")
+    async def wait(self) -> None:
+        await asyncio.sleep(5.0)
+
+
+def test_a_timer_of_an_agent_that_is_to_end_gives_it_nothing_and_is_no_failure(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus.start(Weary)
+    waiting = bus.delegate("weary.wait")
+    bus.advance(1.0)
+    before = bus.statistics()["accepted"]
+    host = bus.node.agent_host
+
+    host.begin_draining([host.cell("weary")])
+    bus.advance(1.0)
+
+    assert told(caplog) == []
+    assert bus.statistics()["accepted"] == before
+    bus.advance(5.0)
+    assert waiting.outcome().status is Status.COMPLETED
 
 
 def test_a_timer_that_fails_is_told_once_a_minute_with_how_often(

@@ -13,6 +13,7 @@ from ether_actors.agent.declarations.schedule import cron, every
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.task.task import Task
+from ether_broker.errors import Closed
 from tests.simulation.workload import perform
 
 if TYPE_CHECKING:
@@ -207,10 +208,14 @@ class Timers:
                 self._fail(f"what {agent.agent_name} makes later was to be made {late:.3f} s ago")
         for member in self._world.members:
             if member.life is not None:
-                member.life.node._agent_schedules.lives.clear()
+                member.life.node._agent_schedules.delegate = _closed
 
     def _fail(self, message: str) -> None:
         self._world.auditor.fail("timers", message)
+
+
+def _closed(*_: object) -> Handle:
+    raise Closed("The world ends.")
 
 
 def _is_at_work(life: Life, agent: Agent) -> bool:

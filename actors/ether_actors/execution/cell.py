@@ -130,8 +130,8 @@ class Cell:
     """
 
     __slots__ = (
-        "_dispatcher", "_handlers", "_services", "agent", "inbox", "is_registered", "keeper", "make", "name", "outstanding",
-        "state", "works",
+        "__weakref__", "_dispatcher", "_handlers", "_services", "agent", "inbox", "is_registered", "keeper", "make", "name",
+        "outstanding", "state", "works",
     )  # fmt: skip
 
     def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:

@@ -19,6 +19,11 @@ class PendingCall:
     def __init__(self, call: Callable[[], None]) -> None:
         self._calls = [call]  # pop() is atomic
 
+    @property
+    def is_void(self) -> bool:
+        """Whether it was made or taken back."""
+        return not self._calls
+
     def __call__(self) -> None:
         """Make it, unless it was taken back."""
         try:

@@ -46,16 +46,24 @@ class AgentStart:
         """Start them, in the calling thread."""
         try:
             self.names = self._start(self.wished, self.failed)
-        except BaseException as error:  # who waits for it has to hear of it, whatever it is
-            unexplained = None if isinstance(error, EtherError) else error
-            logger.error("%s did not start: %s", self.wished.names[0], error, exc_info=unexplained)  # noqa: TRY400
-            self.refused = error
-            self.failed.update(dict.fromkeys(self.wished.told, words_of(error)))
+        except BaseException as error:  # noqa: BLE001  who waits for it has to hear of it, whatever it is
+            self._fail(error)
         if list(self.names) != list(self.wished.names):
             logger.warning(
                 "%s started as %s, with no state or mailbox of its own", self.wished.names[0], ", ".join(self.names)
             )
         self.has_ended.set()
+
+    def cannot_run(self, error: BaseException) -> None:
+        """End it without a start: there is no thread for it."""
+        self._fail(error)
+        self.has_ended.set()
+
+    def _fail(self, error: BaseException) -> None:
+        unexplained = None if isinstance(error, EtherError) else error
+        logger.error("%s did not start: %s", self.wished.names[0], error, exc_info=unexplained)
+        self.refused = error
+        self.failed.update(dict.fromkeys(self.wished.told, words_of(error)))
 
 
 class StartThreads:
@@ -73,7 +81,15 @@ class StartThreads:
             if self._running == _AT_A_TIME:
                 return
             self._running += 1
-        threading.Thread(target=self._run, name=f"ether-start-{start.wished.names[0]}", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name=f"ether-start-{start.wished.names[0]}", daemon=True).start()
+        except RuntimeError as error:  # the process can have no more of them
+            with self._lock:
+                self._running -= 1
+                if start not in self._waiting:  # another one has it
+                    return
+                self._waiting.remove(start)
+            start.cannot_run(error)
 
     def _run(self) -> None:
         while True:

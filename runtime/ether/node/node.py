@@ -154,8 +154,9 @@ class Node:
     def _is_open(self, agent: NamedAgent) -> bool | None:
         return self.agent_host.is_open(agent)
 
-    def _delegate_to_itself(self, cell: Cell, capability: str, timeout: float | None) -> Handle:
-        assert cell.agent is not None
+    def _delegate_to_itself(self, cell: Cell, capability: str, timeout: float | None) -> Handle | None:
+        if cell.agent is None or self.agent_host.is_draining(cell):
+            return None
         return self._services.delegate_as(cell.agent, capability, None, cell.name, {"timeout": timeout})
 
     def _stop_requested(self, cell: Cell) -> None:
@@ -254,7 +255,7 @@ class Node:
                 if not (
                     self._control_calls.answered(header, envelope) or self._artifact_fetcher.answered(header, envelope)
                 ):
-                    self._session.refused(read_map(envelope[header.body :], CONTROL))
+                    self._session.refused(header, read_map(envelope[header.body :], CONTROL))
             case Kind.WELCOME:
                 self._session.welcomed(Welcome.read(read_map(envelope[header.body :], CONTROL)))
                 self._next_accepted = self._next_beat = 0.0  # the new broker's heartbeats may be shorter

@@ -34,7 +34,7 @@ from ether_broker.envelope.version import SCHEMA_VERSION
 from ether_broker.text import printable
 from ether_broker.transport.link import Receiver
 from ether_broker.unread_log import warn_unread
-from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope, read_header, rehead
+from ether_broker.wire.frame import Flag, Header, Kind, mark, pack_envelope, read_header, rehead
 
 __all__ = ["NodeSession"]
 
@@ -43,6 +43,8 @@ logger: logging.Logger = logging.getLogger("ether.node")
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
 _TICKS: Final = 3
+_TICKS_BETWEEN: Final = 50
+"""Ticks in which a RESUME is refused, and after which one that was is said again."""
 _LOADS: Final = 500
 """Agents of whose load one HEARTBEAT tells."""
 _MOST: Final = 1_000
@@ -88,8 +90,11 @@ class NodeSession:
         self._artifact_fetcher = artifact_fetcher
         self._farewell = Latch()
         self._owed: list[bytes] = []
+        """Delegations from before this session whose outcomes are to be asked for."""
+        self._asked: dict[bytes, list[bytes]] = {}
+        """{token: those of one RESUME}, as long as the broker may refuse it."""
         self._ticks = 0
-        """Since the session began; they pass only while this process runs."""
+        """Since the session began, or something was refused or asked for; they pass only while this process runs."""
         self._greet_at = 0.0
         self._pause = _FIRST_PAUSE
 
@@ -169,11 +174,17 @@ class NodeSession:
         if not self._session_state.is_heard(self._resources.monotonic()) and not self._farewell.is_set():
             self._greet()
 
-    def refused(self, body: dict[str, Any]) -> None:
+    def refused(self, header: Header, body: dict[str, Any]) -> None:
         """Take an ERROR that answers nothing that was asked: the broker may have forgotten us.
+
+        A RESUME of more outcomes than a node may wait for at a time is said again later.
 
         HELLO is said again with growing pauses, of which chance takes up to half, so that many nodes do not come at once.
         """
+        if body.get("code") == errors.TooMuch.code and header.request_id in self._asked:
+            self._owed += self._asked.pop(header.request_id)
+            self._ticks = _TICKS - _TICKS_BETWEEN
+            return
         if body.get("code") != errors.NoSession.code:
             reason, agents = printable(body.get("message"), _SAID), body.get("agents")
             if isinstance(agents, list):
@@ -193,7 +204,7 @@ class NodeSession:
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to be asked for in the next ticks."""
-        return bool(self._owed)
+        return bool(self._owed or self._asked)
 
     def ticked(self) -> None:
         """Ask for what the broker owes us from before this session.
@@ -201,14 +212,21 @@ class NodeSession:
         Some ticks after the session began: a delegation that another thread was about to give to the link then is at the
         broker by now, and not unknown there.
         """
-        if not self._owed:
+        if not self.is_waiting:
             return
         self._ticks += 1
+        if not self._owed:
+            if self._ticks >= _TICKS_BETWEEN:
+                self._asked = {}
+            return
         if self._ticks < _TICKS:
             return
         pending = {handle.key for handle in self._outgoing.pending}
-        owed, self._owed = self._owed, []
-        for envelope in awaiting([request_id for request_id in owed if request_id in pending]):
+        owed, self._owed, self._ticks = self._owed, [], 0
+        owed = [request_id for request_id in owed if request_id in pending]
+        self._asked = {}
+        for token, request_ids, envelope in awaiting(owed, self._resources.make_id):
+            self._asked[token] = request_ids
             self._sender.send(envelope)
 
     def welcomed(self, welcome: Welcome) -> None:
@@ -259,7 +277,7 @@ class NodeSession:
                 holding.setdefault(name, {}).update(said.get("begun", {}))
                 if said.get("condition") == "gone":
                     left_agents.add(name)
-        self._owed, self._ticks = awaiting, 0
+        self._owed, self._asked, self._ticks = awaiting, {}, 0
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
             *_chunks({name: held for name, held in holding.items() if held}),

@@ -7,6 +7,7 @@ Responder (of an event) ──────────────────�
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,9 +28,11 @@ _PAUSE: Final = 60.0
 """Seconds in which the same failure is told once."""
 _AT_ONCE: Final = 10
 """Failures of one agent that are told within such a pause, whatever they are; the others are counted."""
+_AT_ONCE_IN_ALL: Final = 100
+"""The same of all agents together."""
 _NAMED: Final = 80
 _MOST_AGENTS: Final = 1_000
-"""Agents that are remembered to have failed; the oldest make room."""
+"""Agents of which something was told that are remembered; the one of which nothing was told for longest makes room."""
 _MOST_OF_ONE: Final = 64
 """The same of one agent's failures."""
 _K = TypeVar("_K")
@@ -47,22 +50,26 @@ class _Failure:
     """How often it happened since."""
 
 
+def _times(most: int) -> deque[float]:
+    return deque(maxlen=most)
+
+
 @dataclass(slots=True)
 class _OfAgent:
-    """The failures of one agent."""
+    """The failures of one agent of which some were told."""
 
     failures: dict[tuple[str, str, str], _Failure] = field(default_factory=dict)
     """{(what failed, code, class of the exception): failure}"""
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_AT_ONCE))
+    recent: deque[float] = field(default_factory=lambda: _times(_AT_ONCE))
     """When some were told last."""
     untold: int = 0
-    """Others, of which nothing was told."""
+    """Others, of which nothing was told since."""
 
 
 class UnwatchedFailures:
     """The failures of one node's agents that no delegator learns of.
 
-    Each is logged; the same one once a minute at most, and of one agent ten in a minute.
+    Each is logged; the same one once a minute at most, of one agent ten in a minute, and of all 100. Any thread may tell it.
 
     Args:
         session_state: with the broker: what ends as the node leaves is no failure.
@@ -73,48 +80,72 @@ class UnwatchedFailures:
         self._session_state = session_state
         self._monotonic = monotonic
         self._agents: dict[str, _OfAgent] = {}
+        self._recent = _times(_AT_ONCE_IN_ALL)
+        self._untold = 0
+        """Failures of which nothing was told since, as much had been told of others."""
+        self._lock = threading.Lock()
 
     def watch(self, handle: Handle, trigger: str, *, is_repeated: bool = False) -> None:
-        """Tell it if a delegation fails; of one that comes again by itself, not that its agent had no room for it."""
+        """Tell it if a delegation fails; of one that comes again by itself, not that its agent had no room, or was to end."""
 
         def look(ended: Handle) -> None:
             response = ended.outcome()
-            is_put_off = is_repeated and response.status is Status.REJECTED_OVERLOAD
+            is_put_off = is_repeated and (
+                response.status is Status.REJECTED_OVERLOAD
+                or (response.error is not None and response.error.code == "agent_draining")
+            )
             if response.status not in _NO_FAILURE and not is_put_off:
                 self.tell(ended.source, f"{ended.capability} ({trigger})", response)
 
         handle.add_done_callback(look)
 
     def tell(self, agent: str, what: str, response: Response) -> None:
-        """Log an outcome that is a failure, unless the same was logged within a minute, or much of its agent was."""
+        """Log an outcome that is a failure, unless the same was logged within a minute, or much else was."""
         if self._session_state.is_draining:
             return
         error, now = response.error, self._monotonic()
         code = "" if error is None else error.code
         said = response.summary if error is None else error.message
         kind = said.partition(":")[0][:_NAMED] if code == "exception" else ""
-        of_agent = _newest(self._agents, agent, _OfAgent, _MOST_AGENTS)
-        failure = _newest(of_agent.failures, (what, code, kind), _Failure, _MOST_OF_ONE)
-        recent = of_agent.recent
-        if now - failure.at < _PAUSE:
-            failure.more += 1
+        with self._lock:
+            again = self._again(agent, (what, code, kind), now)
+        if again is None:
             return
-        if len(recent) == _AT_ONCE and now - recent[0] < _PAUSE:
-            of_agent.untold += 1
-            return
-        again = f" ({failure.more:,} more since it was last told)" if failure.more else ""
-        again += f" ({of_agent.untold:,} other failures of {agent} were not told)" if of_agent.untold else ""
-        recent.append(now)
-        failure.at, failure.more, of_agent.untold = now, 0, 0
         trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()}"
         message = f"{agent}: {what} ended {response.status} {code}: {said}{again}{trace}"
         logger.warning("%s", message)
         warn_unread(logger, message)
 
+    def _again(self, agent: str, key: tuple[str, str, str], now: float) -> str | None:
+        """Count a failure: what is to be told of those since the last that was told, or None if it is not to be told."""
+        of_agent = self._agents.get(agent) or _OfAgent()
+        failure = of_agent.failures.get(key) or _Failure()
+        if now - failure.at < _PAUSE:
+            failure.more += 1
+            return None
+        if _is_full(of_agent.recent, now):
+            of_agent.untold += 1
+            return None
+        if _is_full(self._recent, now):
+            self._untold += 1
+            return None
+        again = f" ({failure.more:,} more since it was last told)" if failure.more else ""
+        again += f" ({of_agent.untold:,} other failures of {agent} were not told)" if of_agent.untold else ""
+        again += f" ({self._untold:,} failures of other agents were not told)" if self._untold else ""
+        of_agent.recent.append(now)
+        self._recent.append(now)
+        failure.at, failure.more, of_agent.untold, self._untold = now, 0, 0, 0
+        _put_newest(self._agents, agent, of_agent, _MOST_AGENTS)
+        _put_newest(of_agent.failures, key, failure, _MOST_OF_ONE)
+        return again
 
-def _newest(known: dict[_K, _V], key: _K, make: Callable[[], _V], most: int) -> _V:
-    """The value of a key, or a new one, as the newest of so many."""
-    value = known[key] = known.pop(key, None) or make()
+
+def _is_full(times: deque[float], now: float) -> bool:
+    return len(times) == times.maxlen and now - times[0] < _PAUSE
+
+
+def _put_newest(known: dict[_K, _V], key: _K, value: _V, most: int) -> None:
+    known.pop(key, None)
+    known[key] = value
     if len(known) > most:
         del known[next(iter(known))]
-    return value

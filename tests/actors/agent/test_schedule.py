@@ -59,6 +59,74 @@ def test_a_cron_time_is_the_next_that_fits(now: int, zone: str) -> None:
     assert found.due(due, due + 86_400 * 30) > due + 86_400 * 30
 
 
+_CHANGES = [
+    ("Europe/Berlin", 1_792_890_000), ("Europe/Berlin", 1_774_746_000), ("America/New_York", 1_793_512_800),
+    ("America/New_York", 1_772_953_200), ("Australia/Lord_Howe", 1_775_314_800), ("America/Havana", 1_793_509_200),
+]  # fmt: skip
+"""(zone, when its clocks change)."""
+
+
+def by_the_clock(zone: str, hours: set[int], minutes: set[int], second: int, after: float) -> float:
+    """Look at a clock minute by minute: the next time that it shows first, or goes past."""
+    shown_before = datetime.fromtimestamp(after, ZoneInfo(zone)).replace(second=0, microsecond=0)
+    time = shown_before.timestamp()
+    latest = max(  # of all that it has shown, as it may have been set back by now
+        datetime.fromtimestamp(earlier, ZoneInfo(zone)).replace(tzinfo=None)
+        for earlier in range(int(time) - 7_200, int(time) + 1, 60)
+    )
+    if (
+        latest.hour in hours
+        and latest.minute in minutes
+        and shown_before.replace(tzinfo=None) == latest
+        and time + second > after
+    ):
+        return time + second
+    while True:
+        time += 60
+        shown = datetime.fromtimestamp(time, ZoneInfo(zone)).replace(tzinfo=None)
+        while latest < shown:
+            latest += timedelta(minutes=1)
+            if latest.hour in hours and latest.minute in minutes:
+                return time + second
+
+
+@given(
+    st.sampled_from(_CHANGES), st.floats(-7_200, 7_200),
+    st.sampled_from([("2", {2}), ("1-4", {1, 2, 3, 4}), ("0,1", {0, 1})]),
+    st.sampled_from([("30", {30}), ("0,30", {0, 30}), ("15", {15}), ("0", {0})]),
+    st.sampled_from([("", 0), ("0 ", 0), ("20 ", 20)]),
+)  # fmt: skip
+def test_a_time_of_the_day_comes_once_a_day_however_its_clocks_change(
+    change: tuple[str, int], seconds: float, hour: tuple[str, set[int]], minute: tuple[str, set[int]],
+    second: tuple[str, int],
+) -> None:  # fmt: skip
+    zone, at = change
+    found = schedule(cron(f"{second[0]}{minute[0]} {hour[0]} * * *", zone=zone))
+    now = at + seconds
+    for _ in range(10):
+        due = found.due(None, now)
+        assert due == by_the_clock(zone, hour[1], minute[1], second[1], now)
+        now = due
+
+
+@given(
+    st.sampled_from(_CHANGES),
+    st.floats(-7_200, 7_200),
+    st.sampled_from(["30 * * * *", "*/20 2 * * *", "10 30 * * * *"]),
+)
+def test_a_time_of_the_hour_comes_in_each_hour(change: tuple[str, int], seconds: float, expression: str) -> None:
+    zone, at = change
+    found = schedule(cron(expression, zone=zone))
+    now = at + seconds
+    for _ in range(5):
+        due = found.due(None, now)
+        there = datetime.fromtimestamp(due, ZoneInfo(zone))
+        assert due > now
+        assert (there.minute, there.second) in {(30, 0), (30, 10), (0, 0), (20, 0), (40, 0)}
+        assert expression != "30 * * * *" or due <= now + 5_400, "an hour, or one of 90 minutes"
+        now = due
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

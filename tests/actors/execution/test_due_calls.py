@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ether_actors.execution.due_calls import DueCalls
+from ether_actors.threads.pending_call import PendingCall
 
 
 def nothing() -> None:
@@ -26,6 +27,19 @@ def test_what_is_due_is_taken_once():
     assert calls.take_due(4.9) == []
     assert calls.take_due(5.0) == [nothing]
     assert calls.take_due(5.0) == []
+
+
+def test_void_calls_do_not_pile_up():
+    calls, kept = DueCalls(), [PendingCall(nothing) for _ in range(100)]
+    for call in kept:
+        calls.add(2.0, call)
+    for _ in range(20_000):
+        call = PendingCall(nothing)
+        calls.add(1.0, call)
+        call.cancel()
+
+    assert len(calls._waiting) <= 2 * 100 + 256 + 1
+    assert [call for call in calls.take_due(2.0) if not call.is_void] == kept
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(0, 9))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from weakref import ref
 
 import ether.node.agents.agent_schedules
 import ether.node.delegations.retried_delegation
@@ -383,7 +384,8 @@ def _on_after_the_end(look: Any) -> Any:
     """A timer goes on with the next instance of its agent, beside that one's own."""
 
     def mutated(self: Any) -> None:
-        self._schedules.lives[self._cell.name] = self._life
+        if (cell := self._cell()) is not None and cell.agent is not None:
+            self._agent = ref(cell.agent)
         look(self)
 
     return mutated
@@ -398,7 +400,9 @@ def _never_again(start: Any) -> Any:
     """The timers of an agent begin with its first instance only."""
 
     def mutated(self: AgentSchedules, cell: Any) -> None:
-        if self.lives.pop(cell.name, None) is None:
+        begun = vars(self).setdefault("begun", set())
+        if cell.name not in begun:
+            begun.add(cell.name)
             start(self, cell)
 
     return mutated
@@ -680,7 +684,7 @@ PLANTED: Final = (
         "retries after a cancellation", "retries", (RetriedDelegation, "cancel", _cancelled_and_again), 14, "retries"
     ),
     _mutant("retries of what timed out", "retries", (Retry, "_fits", _late_again), 13, "retries"),
-    _mutant("timers that overlap", "timers", (_Timer, "look", _overlapping), 1, "timers"),
+    _mutant("timers that overlap", "timers", (_Timer, "__call__", _overlapping), 1, "timers"),
     _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 33, "timers"),
     _mutant(
         "times that come again",
@@ -689,7 +693,7 @@ PLANTED: Final = (
         45,
         "timers clocks",
     ),
-    _mutant("timers of ended instances", "timers", (_Timer, "look", _on_after_the_end), 1, "timers"),
+    _mutant("timers of ended instances", "timers", (_Timer, "__call__", _on_after_the_end), 1, "timers"),
     _mutant("delegations of ended agents", "timers", (AgentHost, "is_open", _on_without_its_agent), 14, "timers"),
     _mutant("timers of the first instance only", "timers", (AgentSchedules, "start", _never_again), 1, "timers"),
     _mutant("retries of what failed", "retries", (Retry, "_fits", _whatever_fails), 10, "retries"),
@@ -725,7 +729,7 @@ PLANTED: Final = (
     _mutant("retries after the close", "retries", (RetriedDelegation, "close", _never), 19, "retries leave"),
     _mutant("retries that are kept", "retries", (RetriedDelegation, "_end", _kept), 0, "retries"),
     _mutant("retries after the task", "retries", (Task, "_open_services", _after_the_task), 213, "retries"),
-    _mutant("timers that end with a failure", "timers", (_Timer, "look", _ended_by_failure), 1, "timers"),
+    _mutant("timers that end with a failure", "timers", (_Timer, "__call__", _ended_by_failure), 1, "timers"),
     _mutant("cron expressions of one time", "timers", (_Timer, "_set", _once_by_the_wall), 6, "timers"),
     _mutant("intervals that begin with a run", "timers", (_Every, "due", _at_once), 1, "timers"),
     _mutant("timers without their timeout", "timers", (Node, "_delegate_to_itself", _with_any_timeout), 1, "timers"),

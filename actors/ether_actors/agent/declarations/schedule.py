@@ -13,7 +13,7 @@ from ether_broker.errors import InvalidManifest, MissingExtra
 from ether_broker.number import is_number
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
+    from datetime import datetime, tzinfo
 
 __all__ = ["Schedule", "cron", "every", "schedule_of"]
 
@@ -75,8 +75,28 @@ class _Cron:
     def due(self, last: float | None, now: float) -> float:
         from datetime import datetime
 
-        begin = datetime.fromtimestamp(max(now, last or 0.0), self.zone)
-        return float(next(_cronsim()(self.expression, begin)).timestamp())
+        after = max(now, last or 0.0)
+        begin = datetime.fromtimestamp(after, self.zone)
+        if self.is_by_the_hour:
+            return float(next(_cronsim()(self.expression, begin)).timestamp())
+        by_the_clock = _cronsim()(self.expression, begin.replace(tzinfo=None, fold=0))
+        times = (_time_of(shown, self.zone) for shown in by_the_clock)
+        return next(time for time in times if time > after)  # what a clock shows twice was due at the first
+
+    @property
+    def is_by_the_hour(self) -> bool:
+        """Whether it is due within hours, and not at times of the day: a minute or an hour of it begins with `*`."""
+        return any(field.startswith("*") for field in self.expression.split()[-5:-3])
+
+
+def _time_of(shown: datetime, zone: tzinfo) -> float:
+    """The Unix time at which a clock first shows a time, or, if it leaves that out, goes past it."""
+    from datetime import UTC, timedelta
+
+    time = shown.replace(tzinfo=zone)
+    while time.astimezone(UTC).astimezone(zone) != time:  # summer time begins meanwhile
+        time += timedelta(minutes=1)
+    return time.timestamp()
 
 
 def every(seconds: float, *, at_start: bool = False, timeout: float | None = None) -> Callable[[_F], _F]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from ether_actors.supervisor.registry.quota import MOST_HELD
+from ether_actors.supervisor.registry.quota import MOST_AWAITED
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
@@ -94,9 +94,9 @@ class OutcomeReplay:
     def _wait(self, session: Session, request_ids: list[bytes]) -> None:
         self.job.wake()
         waiting = self.asked.setdefault(session, deque())
-        if len(waiting) + len(request_ids) > MOST_HELD:
+        if len(waiting) + len(request_ids) > MOST_AWAITED:
             raise TooMuch(
-                f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_HELD:,} is the most."
+                f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_AWAITED:,} is the most."
             )
         waiting.extend(request_ids)
 

@@ -10,15 +10,13 @@ from typing import Any, Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import MAX_ATTEMPTS, Reassignment
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
-from ether_actors.supervisor.registry.quota import read_held
+from ether_actors.supervisor.registry.quota import read_resume
 from ether_actors.supervisor.registry.registration import Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import Entry, State
-from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.status import Status
-from ether_broker.errors import InvalidEnvelope
-from ether_broker.transport.sessions.cost import AWAITING_SHIFT
+from ether_broker.transport.sessions.cost import AWAITING_SHIFT, DISOWNED_SHIFT, HELD_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Flag, Kind, mark, pack_envelope
 
@@ -166,21 +164,30 @@ class Reconnection:
         return before.digest in self._expected and session.life != before.life
 
     def resume(self, session: Session, body: dict[str, Any]) -> None:
-        """Take note of what a node that is back holds, and of what it waits for."""
-        awaiting = body.get("awaiting", [])
-        if not isinstance(awaiting, list) or not all(
-            type(request_id) is bytes and len(request_id) == len(NO_ID) for request_id in awaiting
-        ):
-            raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
-        holding = read_held(self._state.session_table, session, body.get("holding", {}))
+        """Take note of what a node that is back holds of what it was given, cancel the rest, and of what it waits for.
+
+        What it was given and holds is compared when its agent is registered again; it may have ended until then.
+        """
+        holding, awaiting = read_resume(body)
+        named, disowned = len(holding), 0
         for name, held in holding.items():
-            if not held:
-                continue
-            known = session.holding.setdefault(name, {})
-            for request_id, attempt in held.items():  # an earlier one may have ended there, unheard
-                known[request_id] = max(known.get(request_id, 0), attempt)
-        session.input.spend(len(awaiting) >> AWAITING_SHIFT)  # one with thousands is served a little at a time anyway
+            named += len(held)
+            for request_id, attempt in held.items():
+                if self._was_given(session, name, request_id, attempt):
+                    session.holding.setdefault(name, {})[request_id] = attempt
+                else:
+                    disowned += 1
+                    self._cancel_there(session, name, request_id, attempt)
+        session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (named >> HELD_SHIFT) + (disowned >> DISOWNED_SHIFT))
         self._replay.ask(session, awaiting)
+
+    def _was_given(self, session: Session, name: bytes, request_id: bytes, attempt: int) -> bool:
+        """Whether a delegation is with an agent of this process, as far as the bus knows."""
+        entry = self._state.ledger.get(request_id)
+        return (
+            entry is not None and entry.holds_credit and entry.attempt == attempt
+            and entry.agent.name == name and entry.agent.session.life == session.life
+        )  # fmt: skip
 
     def reclaim(self, agent: Registration, before: Session | None) -> list[Entry]:
         """Let an agent that is registered again go on with what its node says it holds.
@@ -265,8 +272,11 @@ class Reconnection:
             entry = self._state.ledger.get(request_id)
             is_its = entry is not None and entry.agent is agent and entry.attempt == attempt and entry.holds_credit
             if not is_its:
-                stop = pack_envelope(
-                    Kind.CANCEL, request_id=request_id, source=SUPERVISOR.encode(), target=agent.name, attempt=attempt,
-                    status=Status.CANCELLED,
-                )  # fmt: skip
-                self._state.session_table.send(session, stop)
+                self._cancel_there(session, agent.name, request_id, attempt)
+
+    def _cancel_there(self, session: Session, agent: bytes, request_id: bytes, attempt: int) -> None:
+        stop = pack_envelope(
+            Kind.CANCEL, request_id=request_id, source=SUPERVISOR.encode(), target=agent, attempt=attempt,
+            status=Status.CANCELLED,
+        )  # fmt: skip
+        self._state.session_table.send(session, stop)

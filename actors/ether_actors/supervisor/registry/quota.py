@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import is_name
 from ether_broker.errors import InvalidEnvelope, TooMuch
-from ether_broker.transport.sessions.cost import HELD_SHIFT
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
     from ether_broker.transport.sessions.session import Session
-    from ether_broker.transport.sessions.session_table import SessionTable
 
 __all__ = [
     "MOST_AGENTS",
     "MOST_AT_A_TIME",
+    "MOST_AWAITED",
     "MOST_DOWN",
-    "MOST_HELD",
-    "MOST_HELD_TOGETHER",
     "MOST_MANIFESTS",
     "MOST_MONITORS",
     "MOST_OBSERVERS",
+    "MOST_RESUMED",
     "at_a_time",
     "check_agents",
     "check_count",
@@ -30,7 +29,7 @@ __all__ = [
     "hold",
     "let_go",
     "load_of",
-    "read_held",
+    "read_resume",
     "said_of_itself",
 ]
 
@@ -52,10 +51,10 @@ _PREFIXES: Final = 256
 """Of capabilities, that an observer may name."""
 MOST_MONITORS: Final = 16_384
 """Agents and nodes that a node may monitor at a time."""
-MOST_HELD: Final = 1 << 18
-"""Request ids that a node may say it holds."""
-MOST_HELD_TOGETHER: Final = 4 * MOST_HELD
-"""The same of all nodes of a key."""
+MOST_RESUMED: Final = 1_000
+"""Request ids that one RESUME names, and agents."""
+MOST_AWAITED: Final = 1 << 18
+"""Outcomes of what has ended that a node may wait for at a time; it asks again for what is beyond that."""
 _SAID: Final = ("host", "pid", "version")
 _LOAD: Final = ("running", "waiting", "busy_for")
 _BLOCKING: Final = ("capability", "request_id", "at")
@@ -153,18 +152,16 @@ def check_monitor(session: Session) -> None:
         raise TooMuch(f"The node monitors {len(session.monitors):,} agents and nodes, which is the most.")
 
 
-def read_held(table: SessionTable, session: Session, holding: Any) -> dict[bytes, dict[bytes, int]]:
-    """Read what a RESUME says that its node holds, and count and charge it: {agent: {request id: attempt}}.
-
-    Args:
-        table: of the sessions, which counts what all nodes of a principal hold.
-        session: the node's.
-        holding: what it says.
+def read_resume(body: dict[str, Any]) -> tuple[dict[bytes, dict[bytes, int]], list[bytes]]:
+    """Read what a RESUME says: what its node holds, {agent: {request id: attempt}}, and the request ids that it waits for.
 
     Raises:
         InvalidEnvelope: it says something else.
-        TooMuch: that is more than a node, or than all of a principal, can hold.
+        TooMuch: it says more than one may.
     """
+    holding, awaiting = body.get("holding", {}), body.get("awaiting", [])
+    if not isinstance(awaiting, list) or not all(type(one) is bytes and len(one) == len(NO_ID) for one in awaiting):
+        raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
     if not isinstance(holding, dict):
         raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
     read: dict[bytes, dict[bytes, int]] = {}
@@ -173,20 +170,10 @@ def read_held(table: SessionTable, session: Session, holding: Any) -> dict[bytes
         if not is_name(encoded) or not isinstance(held, list) or not all(map(_is_held, held)):
             raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
         read[encoded] = dict(sorted(held))  # of two attempts the later
-    count = sum(map(len, read.values())) + len(read)
-    if session.held_count + count > MOST_HELD:
-        raise TooMuch(
-            f"RESUME: the node holds {session.held_count + count:,} delegations, and {MOST_HELD:,} is the most."
-        )
-    together = table.held[session.principal] + count
-    if together > MOST_HELD_TOGETHER:
-        raise TooMuch(
-            f"RESUME: the nodes of this key hold {together:,} delegations, and {MOST_HELD_TOGETHER:,} is the most."
-        )
-    session.held_count += count
-    table.held[session.principal] = together
-    session.input.spend(count >> HELD_SHIFT)
-    return read
+    count = max(len(read), len(awaiting) + sum(map(len, read.values())))
+    if count > MOST_RESUMED:
+        raise TooMuch(f"RESUME: {count:,} ids or agents, and {MOST_RESUMED:,} is the most: say it in several.")
+    return read, awaiting
 
 
 def _is_held(item: Any) -> bool:

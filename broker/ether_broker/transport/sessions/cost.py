@@ -102,7 +102,9 @@ RIGHTS_SHIFT: Final = 3
 AWAITING_SHIFT: Final = 4
 """Outcomes that a RESUME waits for."""
 HELD_SHIFT: Final = 2
-"""Delegations that a RESUME says its node holds."""
+"""Delegations that a RESUME says its node holds, and agents that it names."""
+DISOWNED_SHIFT: Final = 1
+"""Of those delegations the ones that are cancelled there."""
 NAMED_SHIFT: Final = 5
 """Agents that a question names."""
 LEASES_SHIFT: Final = 3

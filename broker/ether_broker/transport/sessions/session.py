@@ -58,12 +58,10 @@ class Session:
     """Bytes of progress of its agents that waits to be passed on."""
     monitors: dict[bytes, Any] = field(default_factory=dict)
     """What it wants to be told of: {token: the agent or node}."""
-    held_count: int = 0
-    """Request ids that it said it holds, since it came."""
     cursors: dict[bytes, ObserverCursor] = field(default_factory=dict)
     """How far each of its observers is: {token: cursor}."""
     holding: dict[bytes, dict[bytes, int]] = field(default_factory=dict)
-    """What it holds from before this session, until its agents are registered: {agent: {request id: attempt}}."""
+    """What it was given before this session and holds, until its agents are registered: {agent: {request id: attempt}}."""
     has_resumed: bool = False
     """Whether it said RESUME: it was in a session before, perhaps of another broker."""
     fetches: dict[bytes, Fetch] = field(default_factory=dict)

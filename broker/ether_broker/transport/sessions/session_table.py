@@ -17,7 +17,7 @@ while it cannot be written, several steps leave together, with the last of them.
 from __future__ import annotations
 
 import os
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -101,8 +101,6 @@ class SessionTable:
         """Those that were lost since the last `expire`."""
         self.on_lost: Callable[[], None] = lambda: None
         """Told when a session is lost."""
-        self.held: Counter[str] = Counter()
-        """{principal: request ids that its nodes said they hold}"""
         self._admission = AdmissionControl(owner)
         self._accounts: dict[tuple[str, bool], Account] = {}
         """{(key, or node where there are no keys; whether of its events): account}; some of them of nobody who is in."""
@@ -307,9 +305,6 @@ class SessionTable:
             return
         session.lost = reason
         session.holding.clear()
-        self.held[session.principal] -= session.held_count
-        if not self.held[session.principal]:
-            del self.held[session.principal]
         self._admission.leave(session.owner)
         self.backlog.count(session, 0)
         for key in (session.receiver, session.talks):

@@ -445,6 +445,11 @@ class AgentHost:
             self._responder.hand_back(cell.take_unstarted())
         self._control_calls.await_deliveries()
 
+    def is_draining(self, cell: Cell) -> bool:
+        """Whether an agent is given nothing new."""
+        name = cell.name.encode()
+        return self._session_state.is_draining or name in self._leaving or name in self._giving_way
+
     def await_idle(self, cell: Cell, timeout: float) -> bool:
         """Wait until what runs of an agent has ended, `timeout` seconds at most; whether it has."""
         return cell.inbox is None or self._resources.wait(cell.inbox.idle(), timeout)

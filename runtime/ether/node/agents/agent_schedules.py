@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from ether.node.unwatched_failures import UnwatchedFailures
 from ether_actors.agent.declarations.schedule import Schedule
@@ -12,6 +13,9 @@ from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
 from ether_broker.errors import EtherError
+
+if TYPE_CHECKING:
+    from ether_actors.agent.agent import Agent
 
 __all__ = ["AgentSchedules"]
 
@@ -29,34 +33,32 @@ class AgentSchedules:
     Args:
         resources: whose clocks they go by.
         call_at: calls something in the pool at a time by the node's clock.
-        delegate: (cell, capability, seconds) makes its agent delegate one of its capabilities to itself.
+        delegate: (cell, capability, seconds) makes its agent delegate one of its capabilities to itself; None if the agent is
+            given nothing any more.
         unwatched: told of runs that fail.
     """
 
     def __init__(
         self, resources: Resources, call_at: Callable[[float, Callable[[], None]], None],
-        delegate: Callable[[Cell, str, float | None], Handle], unwatched: UnwatchedFailures,
+        delegate: Callable[[Cell, str, float | None], Handle | None], unwatched: UnwatchedFailures,
     ) -> None:  # fmt: skip
         self._resources = resources
         self._call_at = call_at
-        self.delegate: Callable[[Cell, str, float | None], Handle] = delegate
+        self.delegate: Callable[[Cell, str, float | None], Handle | None] = delegate
         self.unwatched = unwatched
-        self.lives: dict[str, object] = {}
-        """{agent: what stands for its life}, of those with schedules: they end with it."""
 
     def start(self, cell: Cell) -> None:
         """Begin the schedules of the agent that a cell has now; they end with it."""
         agent = cell.agent
         assert agent is not None
-        life = self.lives[cell.name] = object()
         for capability, schedule in type(agent).schedules():
-            _Timer(self, cell, life, capability, schedule).begin()
+            _Timer(self, cell, agent, capability, schedule).begin()
 
     def wait(self, timer: _Timer) -> None:
         """Look at a timer when it is due."""
         now = self._resources.monotonic()
         left = timer.due - self.now(timer.schedule)
-        self._call_at(now + (min(left, _LOOK) if timer.schedule.is_by_wall else left), timer.look)
+        self._call_at(now + (min(left, _LOOK) if timer.schedule.is_by_wall else left), timer)
 
     def now(self, schedule: Schedule) -> float:
         """The time by the clock of a schedule."""
@@ -64,20 +66,34 @@ class AgentSchedules:
 
 
 class _Timer:
-    __slots__ = ("_capability", "_cell", "_handle", "_latest", "_life", "_schedules", "due", "schedule")
+    """A schedule of an agent, of which it keeps nothing; a call of `DueCalls`."""
+
+    __slots__ = ("_agent", "_capability", "_cell", "_handle", "_latest", "_schedules", "due", "schedule")
 
     def __init__(
-        self, schedules: AgentSchedules, cell: Cell, life: object, capability: str, schedule: Schedule
+        self, schedules: AgentSchedules, cell: Cell, agent: Agent, capability: str, schedule: Schedule
     ) -> None:  # fmt: skip
         self._schedules = schedules
-        self._cell = cell
-        self._life = life
+        self._cell = ref(cell)
+        self._agent = ref(agent)
         self._capability = capability
         self.schedule: Schedule = schedule
         self.due: float = 0.0
         self._latest: float = 0.0
         """The latest time that its clock has shown."""
         self._handle: Handle | None = None
+
+    @property
+    def cell(self) -> Cell | None:
+        """Where its agent is; None if that has ended."""
+        cell, agent = self._cell(), self._agent()
+        is_there = cell is not None and agent is not None and cell.agent is agent and cell.state is CellState.RUNNING
+        return cell if is_there else None
+
+    @property
+    def is_void(self) -> bool:
+        """Whether its agent has ended."""
+        return self.cell is None
 
     def begin(self) -> None:
         self._set(None)
@@ -87,13 +103,10 @@ class _Timer:
         self.due = self.schedule.due(last, self._latest)
         self._schedules.wait(self)
 
-    def look(self) -> None:
+    def __call__(self) -> None:
         """Delegate if it is due, unless the last one still runs; end with the agent."""
-        schedules, cell = self._schedules, self._cell
-        if schedules.lives.get(cell.name) is not self._life:
-            return
-        if cell.state is not CellState.RUNNING:
-            del schedules.lives[cell.name]
+        schedules, cell = self._schedules, self.cell
+        if cell is None:
             return
         now = schedules.now(self.schedule)
         if now < self.due:
@@ -110,5 +123,6 @@ class _Timer:
             except EtherError as error:  # such as the end of the runtime
                 logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
                 return
-            schedules.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
+            if self._handle is not None:
+                schedules.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
         self._set(self.due)

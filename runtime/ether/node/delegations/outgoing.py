@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -53,12 +53,11 @@ _UNWRITTEN: Final = (
 )
 
 
-def awaiting(request_ids: list[bytes]) -> list[bytes]:
-    """RESUME for delegations whose outcome we want, from before this session."""
-    return [
-        pack_envelope(Kind.RESUME, body=pack({"awaiting": request_ids[first : first + _MOST]}))
-        for first in range(0, len(request_ids), _MOST)
-    ]
+def awaiting(request_ids: list[bytes], make_id: Callable[[], bytes]) -> Iterator[tuple[bytes, list[bytes], bytes]]:
+    """RESUMEs for delegations whose outcome we want, from before this session: (token, request ids, envelope)."""
+    for first in range(0, len(request_ids), _MOST):
+        token, part = make_id(), request_ids[first : first + _MOST]
+        yield token, part, pack_envelope(Kind.RESUME, request_id=token, body=pack({"awaiting": part}))
 
 
 class OutgoingDelegations:
@@ -270,7 +269,7 @@ class OutgoingDelegations:
                 if self._is_closed:
                     self._end_closed(handle)
             handles.append(handle)
-        for envelope in awaiting([handle.key for handle in handles]):
+        for _, _, envelope in awaiting([handle.key for handle in handles], self.resources.make_id):
             self._sender.send(envelope)
         self.flush()
         return handles
