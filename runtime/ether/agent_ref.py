@@ -8,10 +8,11 @@ from typing import Any, Protocol, Unpack
 from ether_actors.agent.agent import default_name
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.options import DelegateOptions
+from ether_broker.envelope.names import GRAMMAR, NAME_PATTERN, is_name
 from ether_broker.envelope.response import Response
 from ether_broker.errors import UsageError
 
-__all__ = ["AgentRef", "Bus"]
+__all__ = ["AgentRef", "Bus", "check_agent_name"]
 
 
 class Bus(Protocol):
@@ -35,7 +36,7 @@ def check_agent_name(call: str, name: object) -> None:
     """Check that a method of the runtime was given an agent's name, and not what goes by it.
 
     Raises:
-        UsageError: it was not; the message has what to write.
+        UsageError: it was not, or nobody can have the name; the message has what to write.
     """
     if not isinstance(name, str):
         example = (
@@ -44,6 +45,8 @@ def check_agent_name(call: str, name: object) -> None:
         raise UsageError(
             f"{call} takes the name of an agent, as in bus.{call}({example!r}) or bus.{call}(ref.name); this is {name!r:.80}."
         )
+    if not is_name(name.encode(errors="replace")):
+        raise UsageError(f"{call}: {name!r:.80} is no name of an agent: {GRAMMAR[NAME_PATTERN]}.")
 
 
 class AgentRef:

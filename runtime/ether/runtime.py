@@ -25,7 +25,7 @@ from ether_actors.delegator.retry import Retry, check_retry
 from ether_actors.number_check import check_number, is_count
 from ether_actors.observers.observer import Observer, check_hooks
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Budget, Delegation, Durability
-from ether_broker.envelope.names import PUBLISH
+from ether_broker.envelope.names import PUBLISH, check_names
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import BrokerUnavailable, Closed, DuplicateAgent, InvalidEndpoint, UsageError
 from ether_broker.mailbox.mailbox_limits import Limits
@@ -419,6 +419,7 @@ class Runtime:
         check_start(agent, count, cls)
         check_given(name=name)
         base = name or (default_name(agent) if isinstance(agent, type) else "agent")
+        check_names(b"", base.encode(errors="replace"), b"")
         make = agent if not args and not kwargs else lambda: agent(*args, **kwargs)
         if scale is None and not count:
             return []
@@ -704,8 +705,9 @@ class Runtime:
             timeout: seconds to wait for the list.
 
         Returns:
-            Handles: of the given ids, then of open delegations, then of the other ended ones. A delegation that the bus
-                does not know ends FAILED_EXECUTION `broker_lost`.
+            Handles: of the given ids, then of open delegations, then of the other ended ones. Only those of open ones know
+                their `capability`; of the others it is empty, and the request id says what was asked. A delegation that the
+                bus does not know ends FAILED_EXECUTION `broker_lost`.
 
         Raises:
             InvalidEnvelope: a request id is no UUID.
@@ -772,7 +774,9 @@ class Runtime:
         Raises:
             UsageError: it is no name.
         """
-        check_agent_name("monitor", target)
+        node = target.removeprefix("node:") if isinstance(target, str) else target
+        check_agent_name("monitor", node)
+        check_agent_name("monitor", target)  # with its prefix it has 200 letters too
         return self.node.monitors.monitor(target)
 
     def suggest(self, record: SuggestionRecord) -> None:

@@ -429,6 +429,16 @@ def test_an_empty_name_is_no_name(make: Callable[[], Runtime]) -> None:
         make()
 
 
+def test_a_capability_of_the_bus_is_no_agents() -> None:
+    with pytest.raises(
+        InvalidManifest, match=r"@capability\('ether\.own'\): what begins with `ether\.` is the bus's own"
+    ):
+
+        class Own(Agent):
+            @capability("ether.own")
+            def own(self) -> None: ...
+
+
 @pytest.mark.parametrize(("given", "said"), [
     ({"name": 5}, r"name=5: text, or None\."),
     ({"bind": 5}, r"bind=5: an address, such as 'tcp://127\.0\.0\.1:\*', or None\."),
@@ -455,7 +465,9 @@ def test_an_empty_name_of_a_cluster_of_keys_of_an_agent_or_of_what_is_watched_is
         with pytest.raises(UsageError, match="name is empty"):
             bus.start(Writer, name="")
         for target in ("", "node:", None):
-            with pytest.raises(UsageError, match="monitor takes the name of an agent"):
+            with pytest.raises(
+                UsageError, match=r"monitor: '' is no name of an agent|monitor takes the name of an agent"
+            ):
                 bus.monitor(target)  # type: ignore[arg-type]
 
 

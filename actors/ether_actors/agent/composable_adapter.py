@@ -11,7 +11,7 @@ from ether_actors.agent.agent import Agent
 from ether_actors.agent.declarations.capability import WrongResult, capability
 from ether_actors.agent.declarations.class_checks import is_marked
 from ether_actors.task.task import Task
-from ether_broker.envelope.names import CAPABILITY_PATTERN, GRAMMAR, is_capability
+from ether_broker.envelope.names import BUS_PREFIX, CAPABILITY_PATTERN, GRAMMAR, is_capability
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.envelope.views.agent_io import AgentInput, AgentOutput
@@ -53,6 +53,8 @@ def agent_of(made: Any) -> Agent:
         if not isinstance(action, str) or not is_capability(action.encode(errors="replace")):
             msg = f"{name}.capabilities: {action!r:.80} does not fit: {GRAMMAR[CAPABILITY_PATTERN]}."
             raise InvalidManifest(msg)
+        if action.startswith(BUS_PREFIX.decode()):
+            raise InvalidManifest(f"{name}.capabilities: {action!r}: what begins with `ether.` is the bus's own.")
     return _class_for(name, type(made).__doc__, actions, is_async=is_async)(made)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 from ether_actors.threads.latch import Latch, Waitable
+from ether_broker.unread_log import warn_unread
 
 __all__ = ["Monitor"]
+
+logger: logging.Logger = logging.getLogger("ether.node")
 
 
 class Monitor:
@@ -50,7 +54,11 @@ class Monitor:
         return self._fired.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it fires; False when `timeout` seconds were not enough."""
+        """Wait until it fires; False when `timeout` seconds were not enough.
+
+        Raises:
+            UsageError: the calling thread runs an event loop or a callback of a handle, which must not wait.
+        """
         return self._wait(self._fired, timeout)
 
     def cancel(self) -> None:
@@ -58,7 +66,10 @@ class Monitor:
         self._take_back()
 
     def add_callback(self, callback: Callable[[Monitor], None]) -> None:
-        """Call `callback(monitor)` when it fires, at once if it has; in a thread of the node's pool."""
+        """Call `callback(monitor)` when it fires, in a thread of the node's pool; if it has, at once and in this thread.
+
+        What it raises there is logged, and keeps no other callback from being called.
+        """
         with self._lock:
             if not self.is_down:
                 self._callbacks.append(callback)
@@ -74,4 +85,8 @@ class Monitor:
             callbacks = self._callbacks
             self._fired.set()
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception as error:
+                logger.exception("a callback of the monitor of %s raised", self.target)
+                warn_unread(logger, f"A callback of the monitor of {self.target} raised {error!r:.200}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ether.node.connection.sender import Sender
 from ether.node.monitor import Monitor
 from ether_actors.execution.resources import Resources
+from ether_actors.threads.latch import Waitable
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
-from ether_broker.errors import UsageError
 from ether_broker.text import printable
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
@@ -23,23 +24,23 @@ _MOST_SAID: Final = 1_000
 class Monitors:
     """The monitors of one node."""
 
-    def __init__(self, sender: Sender, resources: Resources) -> None:
+    def __init__(self, sender: Sender, resources: Resources, check_may_wait: Callable[[], None]) -> None:
         self._sender = sender
+        self._check_may_wait = check_may_wait
         self._resources = resources
         self._monitors: dict[bytes, Monitor] = {}
 
     def monitor(self, target: str) -> Monitor:
-        """Watch an agent, or `node:NAME`.
-
-        Raises:
-            UsageError: it is no name.
-        """
-        if not isinstance(target, str) or not target or target == "node:":
-            raise UsageError(f"monitor takes the name of an agent, or 'node:NAME'; this is {target!r:.80}.")
+        """Watch an agent, or `node:NAME`."""
         token = new_id()
-        monitor = self._monitors[token] = Monitor(target, self._resources.wait, lambda: self._unmonitor(token, target))
-        self._sender.send_now(_watch(token, target))
+        said = _watch(token, target)
+        monitor = self._monitors[token] = Monitor(target, self._wait, lambda: self._unmonitor(token, target))
+        self._sender.send_now(said)
         return monitor
+
+    def _wait(self, fired: Waitable, timeout: float | None) -> bool:
+        self._check_may_wait()
+        return self._resources.wait(fired, timeout)
 
     def _unmonitor(self, token: bytes, target: str) -> None:
         if self._monitors.pop(token, None) is not None:

@@ -106,8 +106,9 @@ def _same_life(_is_another: Any) -> Any:
     return lambda self, before, session: False
 
 
-def _keep_all(_disown: Any) -> Any:
-    return lambda self, session, agent, held: None
+def _keep_all(_cancel_there: Any) -> Any:
+    """What a node holds in vain is left there."""
+    return lambda *_: None
 
 
 class _Ring:
@@ -388,7 +389,7 @@ MENDED: Final = (
             "bounded queues", (Cell, "cancel", _answer_in_its_turn), "cancel", seed=11),
     _mutant("what a node holds in vain is never cancelled",
             "work that had ended kept its place for ever",
-            "liveness, bounded queues", (Reconnection, "_disown", _keep_all), "broker",
+            "liveness, bounded queues", (Reconnection, "_cancel_there", _keep_all), "broker",
             proof="tests.actors.supervisor.test_recovery:test_what_ended_while_its_node_was_away_is_called_off_there"),
     _mutant("an observer behind a gc goes on in the ring",
             "it was told that it missed what the journal still had",

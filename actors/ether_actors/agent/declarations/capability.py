@@ -17,6 +17,7 @@ from ether_broker.encoding.frozen import freeze
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.manifest.manifest import Capability
 from ether_broker.envelope.model import problem_words
+from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.response import Response
 from ether_broker.errors import InvalidManifest
@@ -77,6 +78,10 @@ def capability(
     if not isinstance(name, str):
         msg = '@capability needs a name, in parentheses: @capability("text.count").'
         raise InvalidManifest(msg)
+    if name.startswith(BUS_PREFIX.decode()):
+        raise InvalidManifest(
+            f"@capability({name!r}): what begins with `ether.` is the bus's own: choose another word."
+        )
     try:
         Capability.model_validate({"name": name, "confidence": confidence, "latency_weight": latency_weight})
     except ValidationError as error:
