@@ -1,4 +1,4 @@
-"""Artifacts: files that a specialist made, sealed by their digest, so that whoever takes them in can tell a change (G5).
+"""Artifacts: files, sealed by their digest, so that whoever takes them in can tell a change (G5).
 
 artifact.open ─┬─► the file on this machine, if it is what was sealed
                └─► else a Fetcher of this process ── FETCH, CHUNK ──► the node that offered it
@@ -58,7 +58,7 @@ class ArtifactSource(Model):
 
 
 class Artifact(Model):
-    """A file that a specialist made, with the digest by which a later change of it is detected (G5).
+    """A file, with the digest by which a later change of it is detected (G5).
 
     Example:
         Path("report.md").write_text("done")

@@ -24,7 +24,7 @@ Life = tuple[str, bytes]
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """One incarnation of a node."""
+    """One period of an incarnation of a node at the broker."""
 
     node: str
     incarnation: bytes
