@@ -41,7 +41,7 @@ class HangingHandlers:
         fresh = [work for work in hanging if not work.is_orphaned]
         if fresh:  # one crash, however many of an incarnation's handlers hang
             took = now - fresh[0].cancelled_at
-            msg = f"{cell.name} hangs: its handler went on {took:.0f} s after its delegation ended."
+            msg = f"{cell.name} hangs: its handler went on {round(took, 1):g} s after its delegation ended."
             self._crashed(cell, errors.AgentCrash(msg))
         for work in hanging:
             cell.abandon(work)
