@@ -13,13 +13,15 @@ from ether_actors.supervisor.registry.quota import (
 )
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.manifest.manifest import Manifest
+from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES
-from ether_broker.transport.sessions import session_table
+from ether_broker.transport.sessions import backlog, session_table
 from ether_broker.transport.sessions.admission_control import MOST_SESSIONS
 from ether_broker.wire.frame import MAX_FRAME_BYTES, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
+from tests.actors.recovery_world import World
 
 
 def trio(limits: Limits | None = None) -> tuple[Bus, Peer, Peer, Peer]:
@@ -426,6 +428,43 @@ def test_what_a_node_says_it_holds_and_was_not_given_is_cancelled_at_once_at_its
     mallory.send(Kind.REGISTER, request_id=request_id(6), source=b"x", body={"capabilities": []})
     bus.step()
     assert not mallory.took(Kind.CANCEL)
+
+
+def test_what_a_node_was_given_in_its_session_is_not_kept_as_held_either():
+    bus, alice, _, mallory = trio()
+    for number in range(10, 60):
+        alice.delegate("alice", to="mallory", number=number, timeout=1000.0)
+    bus.step()
+    given = [[work.header.request_id, work.header.attempt] for work in mallory.took(Kind.DELEGATION)]
+    assert len(given) > 20
+    mallory.send(Kind.RESUME, body={"holding": {"mallory": given}})
+    bus.step()
+
+    assert not mallory.took(Kind.CANCEL)
+    assert not mallory.session.holding
+    mallory.respond("mallory", 10, Status.COMPLETED)
+    bus.step()
+    assert [received.status for received in alice.took(Kind.RESPONSE)] == [Status.COMPLETED]
+
+
+def test_a_node_that_sends_and_acknowledges_nothing_is_cut_off_at_its_bound(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(backlog, "_OUTBOX", 1 << 20)
+    world = World()
+    deaf = world.life("deaf")
+    world.settle()
+    session = world.supervisor.state.session_table.find("deaf")
+    assert session is not None
+    for step in range(60):
+        held = [[request_id(1_000 * step + number + 1), 1] for number in range(1_000)]
+        deaf.say(pack_envelope(Kind.RESUME, body=pack({"holding": {"x": held}})))
+        world.journal.sync()
+        world.step()
+        deaf.inbound.clear()
+        if session.lost:
+            break
+
+    assert "does not read" in session.lost
+    assert step < 40
 
 
 @pytest.mark.parametrize("body", [

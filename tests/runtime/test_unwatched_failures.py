@@ -139,7 +139,7 @@ def test_of_more_agents_than_are_remembered_none_is_told_twice_a_minute(caplog: 
         assert len(lines) == len(set(lines)) == 100
         now += 61.0
         unwatched.tell("job-1400", "tick", FAILED)
-    assert told(caplog)[100].endswith("E: x (70,000 failures of other agents were not told)")
+    assert told(caplog)[100].endswith("E: x (70,000 failures on this node were not told)")
 
 
 def test_failures_are_told_from_several_threads_at_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,8 +18,8 @@ _FEW: Final = 256
 class DueCalls:
     """A queue of callables and the times at which they are due.
 
-    It reads no clock and runs nothing; any thread may use it. A callable whose attribute `is_void` is true is not called; as
-    many of them may be kept as there are others, and 256.
+    It reads no clock and runs nothing; any thread may use it. A callable whose attribute `is_void` is true may be left out: of
+    those no more are kept than twice the others that there have been at a time, and 256.
     """
 
     def __init__(self) -> None:

@@ -86,7 +86,7 @@ class StartThreads:
         except RuntimeError as error:  # the process can have no more of them
             with self._lock:
                 self._running -= 1
-                if start not in self._waiting:  # another one has it
+                if self._running or start not in self._waiting:  # another one has it, or will
                     return
                 self._waiting.remove(start)
             start.cannot_run(error)

@@ -57,9 +57,10 @@ class Monitor:
         """Wait until it fires; False when `timeout` seconds were not enough.
 
         Raises:
-            UsageError: the calling thread runs an event loop or a callback of a handle, which must not wait.
+            UsageError: it has not fired, and the calling thread runs an event loop or a callback of a handle, which must not
+                wait: use `add_callback`.
         """
-        return self._wait(self._fired, timeout)
+        return self.is_down or self._wait(self._fired, timeout)
 
     def cancel(self) -> None:
         """Watch no more: it does not fire any more, unless it is about to."""
@@ -87,6 +88,6 @@ class Monitor:
         for callback in callbacks:
             try:
                 callback(self)
-            except Exception as error:
+            except BaseException as error:  # also SystemExit: it would end a thread of the pool
                 logger.exception("a callback of the monitor of %s raised", self.target)
                 warn_unread(logger, f"A callback of the monitor of {self.target} raised {error!r:.200}")

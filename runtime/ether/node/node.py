@@ -280,7 +280,7 @@ class Node:
         """
         resources = self.resources
         now = resources.monotonic()
-        self._session.ticked()
+        self.outgoing.awaited.ticked()
         resources.relieve()
         if self._loop_watch.ticked(now):
             self._show_life(now)
@@ -297,7 +297,11 @@ class Node:
             self._show_life(now)
             self.outgoing.end_overdue(now)
             self._session.seek()
-        if self._session.is_waiting or not resources.is_idle or next(self.agent_host.busy_cells(), None) is not None:
+        if (
+            self.outgoing.awaited.is_waiting
+            or not resources.is_idle
+            or next(self.agent_host.busy_cells(), None) is not None
+        ):
             return _TICK
         return max(0.001, min(_CALM, self._next_beat - now, self._due_calls.next_due() - now))
 

@@ -20,7 +20,7 @@ from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
-from ether.node.delegations.outgoing import OutgoingDelegations, awaiting
+from ether.node.delegations.outgoing import OutgoingDelegations
 from ether.node.monitors import Monitors
 from ether.version import __version__
 from ether_actors.delegator.handle import Handle
@@ -42,9 +42,6 @@ logger: logging.Logger = logging.getLogger("ether.node")
 
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
-_TICKS: Final = 3
-_TICKS_BETWEEN: Final = 50
-"""Ticks in which a RESUME is refused, and after which one that was is said again."""
 _LOADS: Final = 500
 """Agents of whose load one HEARTBEAT tells."""
 _MOST: Final = 1_000
@@ -89,12 +86,6 @@ class NodeSession:
         self._control_calls = control_calls
         self._artifact_fetcher = artifact_fetcher
         self._farewell = Latch()
-        self._owed: list[bytes] = []
-        """Delegations from before this session whose outcomes are to be asked for."""
-        self._asked: dict[bytes, list[bytes]] = {}
-        """{token: those of one RESUME}, as long as the broker may refuse it."""
-        self._ticks = 0
-        """Since the session began, or something was refused or asked for; they pass only while this process runs."""
         self._greet_at = 0.0
         self._pause = _FIRST_PAUSE
 
@@ -181,9 +172,7 @@ class NodeSession:
 
         HELLO is said again with growing pauses, of which chance takes up to half, so that many nodes do not come at once.
         """
-        if body.get("code") == errors.TooMuch.code and header.request_id in self._asked:
-            self._owed += self._asked.pop(header.request_id)
-            self._ticks = _TICKS - _TICKS_BETWEEN
+        if body.get("code") == errors.TooMuch.code and self._outgoing.awaited.refused(header.request_id):
             return
         if body.get("code") != errors.NoSession.code:
             reason, agents = printable(body.get("message"), _SAID), body.get("agents")
@@ -200,34 +189,6 @@ class NodeSession:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             self._greet_at = now + self._pause * (1.0 - self._resources.random.random() / 2)
             self._greet()
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether there is something to be asked for in the next ticks."""
-        return bool(self._owed or self._asked)
-
-    def ticked(self) -> None:
-        """Ask for what the broker owes us from before this session.
-
-        Some ticks after the session began: a delegation that another thread was about to give to the link then is at the
-        broker by now, and not unknown there.
-        """
-        if not self.is_waiting:
-            return
-        self._ticks += 1
-        if not self._owed:
-            if self._ticks >= _TICKS_BETWEEN:
-                self._asked = {}
-            return
-        if self._ticks < _TICKS:
-            return
-        pending = {handle.key for handle in self._outgoing.pending}
-        owed, self._owed, self._ticks = self._owed, [], 0
-        owed = [request_id for request_id in owed if request_id in pending]
-        self._asked = {}
-        for token, request_ids, envelope in awaiting(owed, self._resources.make_id):
-            self._asked[token] = request_ids
-            self._sender.send(envelope)
 
     def welcomed(self, welcome: Welcome) -> None:
         """Begin a new session, after the broker was restarted or had given us up."""
@@ -277,7 +238,7 @@ class NodeSession:
                 holding.setdefault(name, {}).update(said.get("begun", {}))
                 if said.get("condition") == "gone":
                     left_agents.add(name)
-        self._owed, self._asked, self._ticks = awaiting, {}, 0
+        self._outgoing.awaited.begin(awaiting)
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
             *_chunks({name: held for name, held in holding.items() if held}),

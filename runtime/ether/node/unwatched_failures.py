@@ -82,7 +82,7 @@ class UnwatchedFailures:
         self._agents: dict[str, _OfAgent] = {}
         self._recent = _times(_AT_ONCE_IN_ALL)
         self._untold = 0
-        """Failures of which nothing was told since, as much had been told of others."""
+        """Failures of any agent of which nothing was told since, as much had been told of all."""
         self._lock = threading.Lock()
 
     def watch(self, handle: Handle, trigger: str, *, is_repeated: bool = False) -> None:
@@ -131,7 +131,7 @@ class UnwatchedFailures:
             return None
         again = f" ({failure.more:,} more since it was last told)" if failure.more else ""
         again += f" ({of_agent.untold:,} other failures of {agent} were not told)" if of_agent.untold else ""
-        again += f" ({self._untold:,} failures of other agents were not told)" if self._untold else ""
+        again += f" ({self._untold:,} failures on this node were not told)" if self._untold else ""
         of_agent.recent.append(now)
         self._recent.append(now)
         failure.at, failure.more, of_agent.untold, self._untold = now, 0, 0, 0

@@ -65,7 +65,8 @@ def test_looking_up_what_has_ended_holds_up_nobody() -> None:
 def test_looks_into_the_journal_are_paid_and_have_a_rate() -> None:
     bus, peer, kept = bus_with(0)
     kept.identity = "a journal"
-    peer.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + number) for number in range(2_000)]})
+    for first in (10_000, 11_000):
+        peer.send(Kind.RESUME, body={"awaiting": [request_id(first + number) for number in range(1_000)]})
     bus.step()
     before = peer.session.input.tag
 
@@ -101,8 +102,8 @@ def test_what_is_still_open_goes_to_the_delegator_that_is_back_at_once() -> None
     specialist.send(Kind.HEARTBEAT, body={"agents": {}})
     bus.step()
 
-    awaited = [request_id(10_000 + other) for other in range(ENDED)] + [request_id(number)]
-    again.send(Kind.RESUME, body={"awaiting": awaited})
+    again.send(Kind.RESUME, body={"awaiting": [request_id(10_000 + other) for other in range(ENDED)]})
+    again.send(Kind.RESUME, body={"awaiting": [request_id(number)]})
     bus.step()
     specialist.respond("s", number)
     bus.step()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 
 from ether import Agent, Runtime, capability
 from ether.testing import ManualClock
@@ -44,33 +43,6 @@ def test_what_an_agent_had_begun_that_has_left_is_held_until_the_broker_has_hear
     assert (header.kind, unpack(first[header.body :])) == (Kind.RESUME, {"holding": {"a": [[ID, 2]]}})
     of_agent = [Kind(envelope[0]) for envelope in later if read_header(envelope).source == b"a"]
     assert of_agent == [Kind.UNREGISTER, Kind.REGISTER]
-
-
-def test_outcomes_that_a_node_may_not_wait_for_yet_are_asked_for_again():
-    node, _ = World(ManualClock(0.0)).join("n")
-    session, said = node._session, list[bytes]()
-    session._outgoing = SimpleNamespace(pending=[SimpleNamespace(key=ID)])  # type: ignore[assignment]
-    session._sender.send = said.append  # type: ignore[method-assign, assignment]
-    session._owed = [ID, bytes(16)]
-
-    def tick(times: int) -> list[bytes]:
-        said.clear()
-        for _ in range(times):
-            session.ticked()
-        return said
-
-    assert tick(2) == []
-    (first,) = tick(1)
-    assert (first[0], unpack(first[read_header(first).body :])) == (Kind.RESUME, {"awaiting": [ID]})
-    for envelope in (first, pack_envelope(Kind.RESUME, request_id=ID)):  # the other is none of its own
-        session.refused(read_header(envelope), {"code": "too_much", "message": "more than may"})
-    assert tick(49) == []
-    (again,) = tick(1)
-    assert unpack(again[read_header(again).body :]) == {"awaiting": [ID]}
-    assert session.is_waiting
-    assert tick(60) == []
-    assert not session.is_waiting
-    node.abandon()
 
 
 def registered_names(bus: Runtime) -> set[str]:

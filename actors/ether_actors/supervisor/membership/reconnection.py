@@ -173,21 +173,23 @@ class Reconnection:
         for name, held in holding.items():
             named += len(held)
             for request_id, attempt in held.items():
-                if self._was_given(session, name, request_id, attempt):
-                    session.holding.setdefault(name, {})[request_id] = attempt
-                else:
+                entry = self._given(session, name, request_id, attempt)
+                if entry is None:
                     disowned += 1
                     self._cancel_there(session, name, request_id, attempt)
+                elif entry.agent.session is not session:  # what it was given in this one need not be compared
+                    session.holding.setdefault(name, {})[request_id] = attempt
         session.input.spend((len(awaiting) >> AWAITING_SHIFT) + (named >> HELD_SHIFT) + (disowned >> DISOWNED_SHIFT))
         self._replay.ask(session, awaiting)
 
-    def _was_given(self, session: Session, name: bytes, request_id: bytes, attempt: int) -> bool:
-        """Whether a delegation is with an agent of this process, as far as the bus knows."""
+    def _given(self, session: Session, name: bytes, request_id: bytes, attempt: int) -> Entry | None:
+        """What an agent of this process was given under that id and attempt, as far as the bus knows."""
         entry = self._state.ledger.get(request_id)
-        return (
+        is_its = (
             entry is not None and entry.holds_credit and entry.attempt == attempt
             and entry.agent.name == name and entry.agent.session.life == session.life
         )  # fmt: skip
+        return entry if is_its else None
 
     def reclaim(self, agent: Registration, before: Session | None) -> list[Entry]:
         """Let an agent that is registered again go on with what its node says it holds.
@@ -269,9 +271,7 @@ class Reconnection:
     def _disown(self, session: Session, agent: Registration, held: dict[bytes, int]) -> None:
         """Cancel what a node that is back still holds of an agent's and that has ended, or gone to another, meanwhile."""
         for request_id, attempt in held.items():
-            entry = self._state.ledger.get(request_id)
-            is_its = entry is not None and entry.agent is agent and entry.attempt == attempt and entry.holds_credit
-            if not is_its:
+            if self._given(session, agent.name, request_id, attempt) is None:
                 self._cancel_there(session, agent.name, request_id, attempt)
 
     def _cancel_there(self, session: Session, agent: bytes, request_id: bytes, attempt: int) -> None:

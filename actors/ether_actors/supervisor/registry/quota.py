@@ -164,15 +164,15 @@ def read_resume(body: dict[str, Any]) -> tuple[dict[bytes, dict[bytes, int]], li
         raise InvalidEnvelope("RESUME: awaiting is a list of request ids.")
     if not isinstance(holding, dict):
         raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
+    count = max(len(holding), len(awaiting) + sum(len(held) for held in holding.values() if isinstance(held, list)))
+    if count > MOST_RESUMED:
+        raise TooMuch(f"RESUME: {count:,} ids or agents, and {MOST_RESUMED:,} is the most: say it in several.")
     read: dict[bytes, dict[bytes, int]] = {}
     for name, held in holding.items():
         encoded = name.encode(errors="replace") if isinstance(name, str) else b""
         if not is_name(encoded) or not isinstance(held, list) or not all(map(_is_held, held)):
             raise InvalidEnvelope("RESUME: holding is {agent: [[request id, attempt]]}.")
         read[encoded] = dict(sorted(held))  # of two attempts the later
-    count = max(len(read), len(awaiting) + sum(map(len, read.values())))
-    if count > MOST_RESUMED:
-        raise TooMuch(f"RESUME: {count:,} ids or agents, and {MOST_RESUMED:,} is the most: say it in several.")
     return read, awaiting
 
 

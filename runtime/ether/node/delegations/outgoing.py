@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
 from typing import Any, Final
 
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
+from ether.node.delegations.awaited_outcomes import AwaitedOutcomes
 from ether.node.delegations.retried_delegation import RetriedDelegation
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.retry import Retry
@@ -22,18 +23,16 @@ from ether_actors.threads.latch import Waitable
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker import errors
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT, Delegation
-from ether_broker.envelope.payload import EMPTY, pack
+from ether_broker.envelope.payload import EMPTY
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.wire.codec import id_bytes, pack_delegation, pack_plain_delegation
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
-__all__ = ["OutgoingDelegations", "awaiting"]
+__all__ = ["OutgoingDelegations"]
 
-_MOST: Final = 1_000
-"""Request ids of one RESUME."""
 _COLLECT: Final = 10.0
-"""Seconds in which the outcome of what has ended must have come."""
+"""Seconds in which the outcome of what has ended must have come, or that of something else that has."""
 _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
@@ -51,13 +50,6 @@ _NO_JOURNAL: Final = (
 _UNWRITTEN: Final = (
     "The deadline passed, and what became of it waits for the broker's journal, which cannot be written."
 )
-
-
-def awaiting(request_ids: list[bytes], make_id: Callable[[], bytes]) -> Iterator[tuple[bytes, list[bytes], bytes]]:
-    """RESUMEs for delegations whose outcome we want, from before this session: (token, request ids, envelope)."""
-    for first in range(0, len(request_ids), _MOST):
-        token, part = make_id(), request_ids[first : first + _MOST]
-        yield token, part, pack_envelope(Kind.RESUME, request_id=token, body=pack({"awaiting": part}))
 
 
 class OutgoingDelegations:
@@ -92,6 +84,12 @@ class OutgoingDelegations:
         self._session_state = session_state
         self._broker_clock = broker_clock
         self._pending: dict[bytes, Handle] = {}
+        self.awaited: AwaitedOutcomes = AwaitedOutcomes(sender, resources.make_id, self._pending)
+        """Those of them from before this session."""
+        self._collecting: set[bytes] = set()
+        """Request ids of what had ended when it was taken up."""
+        self._collected_at = 0.0
+        """When an outcome of one came last."""
         self._followers: set[Handle] = set()
         """Handles of requests that were under way already."""
         self._looked = 0.0
@@ -266,11 +264,12 @@ class OutgoingDelegations:
                 deadline = now + (_COLLECT if left is None else left)
                 handle = self.resources.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
                 self._pending[request_id] = handle
+                if left is None:
+                    self._collecting.add(request_id)
                 if self._is_closed:
                     self._end_closed(handle)
             handles.append(handle)
-        for _, _, envelope in awaiting([handle.key for handle in handles], self.resources.make_id):
-            self._sender.send(envelope)
+        self.awaited.ask([handle.key for handle in handles])
         self.flush()
         return handles
 
@@ -279,6 +278,9 @@ class OutgoingDelegations:
         handle = self._pending.get(header.request_id)
         if handle is not None and handle.deliver(header, envelope):
             self._pending.pop(header.request_id, None)
+            if self._collecting and header.request_id in self._collecting:
+                self._collecting.discard(header.request_id)
+                self._collected_at = self.resources.monotonic()
 
     # -- what a handle needs -------------------------------------------------------------------------------------
 
@@ -329,7 +331,9 @@ class OutgoingDelegations:
             code, message = "journal_unavailable", f"{_UNWRITTEN} {self._session_state.trouble}"
         grace = self._session_state.timing.grace
         for handle in self.pending:
-            if handle.deadline + grace < now:
+            if handle.deadline + grace < now and not (
+                handle.key in self._collecting and now < self._collected_at + _COLLECT
+            ):
                 self._end(handle, Status.TIMEOUT, code, message)
         message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
         for handle in list(self._followers):
@@ -350,6 +354,7 @@ class OutgoingDelegations:
     def _end(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
         if self._pending.get(handle.key) is handle:
             del self._pending[handle.key]
+            self._collecting.discard(handle.key)
         self._followers.discard(handle)
         error = ErrorInfo(code=code, message=message, retryable=True)
         handle.end(Response(

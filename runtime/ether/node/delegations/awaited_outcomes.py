@@ -1,0 +1,87 @@
+"""The outcomes of delegations from before this session, for which a node asks the broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container
+from typing import Final
+
+from ether.node.connection.sender import Sender
+from ether_broker.envelope.payload import pack
+from ether_broker.wire.frame import Kind, pack_envelope
+
+__all__ = ["AwaitedOutcomes"]
+
+_MOST: Final = 1_000
+"""Request ids of one RESUME."""
+_SETTLED: Final = 3
+"""Ticks after which what another thread was about to send as a session began is at the broker, and not unknown there."""
+_AGAIN: Final = 50
+"""Ticks after which a RESUME that was refused is said again."""
+
+
+class AwaitedOutcomes:
+    """The outcomes that a node has asked for by RESUME, and those for which it is to ask.
+
+    Args:
+        sender: the way to the broker.
+        make_id: makes request ids.
+        pending: the request ids that have no outcome here.
+    """
+
+    def __init__(self, sender: Sender, make_id: Callable[[], bytes], pending: Container[bytes]) -> None:
+        self._sender = sender
+        self._make_id = make_id
+        self._pending = pending
+        self._owed: list[bytes] = []
+        """What is to be asked for."""
+        self._pause = 0
+        """Ticks until then; they pass only while this process runs."""
+        self._asked: dict[bytes, list[bytes]] = {}
+        """{token of a RESUME of this session: its request ids}, of which some have no outcome yet."""
+        self._ticks = 0
+        self._lock = threading.Lock()
+        """Of what is owed and asked: any thread may ask, as for `collect`."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to be asked for in the next ticks."""
+        return bool(self._owed)
+
+    def begin(self, request_ids: list[bytes]) -> None:
+        """Ask for them soon, and for nothing else: a session has begun."""
+        with self._lock:
+            self._owed, self._asked, self._pause = request_ids, {}, _SETTLED
+
+    def ask(self, request_ids: list[bytes]) -> None:
+        """Ask for them now."""
+        for first in range(0, len(request_ids), _MOST):
+            token, part = self._make_id(), request_ids[first : first + _MOST]
+            with self._lock:
+                self._asked[token] = part
+            self._sender.send(pack_envelope(Kind.RESUME, request_id=token, body=pack({"awaiting": part})))
+
+    def refused(self, token: bytes) -> bool:
+        """Ask again later for what a RESUME asked: the node waits for too much; False if that was no RESUME of this session."""
+        with self._lock:
+            part = self._asked.pop(token, None)
+            if part is None:
+                return False
+            self._owed += part
+            self._pause = _AGAIN
+        return True
+
+    def ticked(self) -> None:
+        """Ask for what is to be asked for, if it is time; forget what has its outcome."""
+        self._ticks += 1
+        pending, owed = self._pending, list[bytes]()
+        with self._lock:
+            if self._asked and self._ticks % _AGAIN == 0:
+                self._asked = {
+                    token: part for token, part in self._asked.items() if any(one in pending for one in part)
+                }
+            if self._owed:
+                self._pause -= 1
+                if self._pause <= 0:
+                    owed, self._owed = self._owed, []
+        self.ask([request_id for request_id in owed if request_id in pending])
