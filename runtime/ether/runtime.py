@@ -711,8 +711,13 @@ class Runtime:
 
         Raises:
             InvalidEnvelope: a request id is no UUID.
+            UsageError: `request_ids` is one id, and no list of ids.
             Closed: the runtime is not open.
         """
+        if isinstance(request_ids, str):
+            raise UsageError(
+                f"collect takes a list of request ids, as in bus.collect([request_id]); this is {request_ids!r:.80}."
+            )
         listed = self._list("ether.outcomes", timeout=timeout)
         found = {bytes(item["request_id"]): (str(item["capability"]), item["left"]) for item in listed}
         named = [id_bytes(str(request_id)) for request_id in request_ids]

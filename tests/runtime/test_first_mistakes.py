@@ -429,6 +429,11 @@ def test_an_empty_name_is_no_name(make: Callable[[], Runtime]) -> None:
         make()
 
 
+def test_one_id_is_no_list_of_ids(bus: Runtime) -> None:
+    with pytest.raises(UsageError, match=r"collect takes a list of request ids, as in bus\.collect\(\[request_id\]\)"):
+        bus.collect("0190c8a0-0000-7000-8000-000000000000")
+
+
 def test_a_capability_of_the_bus_is_no_agents() -> None:
     with pytest.raises(
         InvalidManifest, match=r"@capability\('ether\.own'\): what begins with `ether\.` is the bus's own"

@@ -12,11 +12,16 @@ from ether_actors.threads.latch import Waitable
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
+from ether_broker.errors import UsageError
 from ether_broker.text import printable
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["Monitors"]
 
+_MUST_NOT: Final = (
+    "monitor.wait would stop this thread, which runs an event loop or a callback of a handle: use monitor.add_callback(…), "
+    "or await asyncio.to_thread(monitor.wait)."
+)
 _MOST_SAID: Final = 1_000
 """Characters of why an agent is down."""
 
@@ -39,7 +44,10 @@ class Monitors:
         return monitor
 
     def _wait(self, fired: Waitable, timeout: float | None) -> bool:
-        self._check_may_wait()
+        try:
+            self._check_may_wait()
+        except UsageError:
+            raise UsageError(_MUST_NOT) from None
         return self._resources.wait(fired, timeout)
 
     def _unmonitor(self, token: bytes, target: str) -> None:
