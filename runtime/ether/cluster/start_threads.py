@@ -86,10 +86,11 @@ class StartThreads:
         except RuntimeError as error:  # the process can have no more of them
             with self._lock:
                 self._running -= 1
-                if self._running or start not in self._waiting:  # another one has it, or will
-                    return
-                self._waiting.remove(start)
-            start.cannot_run(error)
+                left = [] if self._running else list(self._waiting)  # else one that runs takes them, or fails here too
+                if left:
+                    self._waiting.clear()
+            for one in left:
+                one.cannot_run(error)
 
     def _run(self) -> None:
         while True:

@@ -10,6 +10,7 @@ import pytest
 
 from ether import Agent, Runtime, Status, capability
 from ether.node.delegations.awaited_outcomes import AwaitedOutcomes
+from ether.testing import TestRuntime
 from ether_actors.supervisor.membership import outcome_replay
 from ether_broker.envelope.payload import unpack
 from ether_broker.wire.frame import Kind, read_header
@@ -103,14 +104,58 @@ def test_what_has_come_is_forgotten_and_so_is_what_a_session_before_had_asked(
     assert not awaited.refused(first)
     assert len(awaited._asked) == 2
 
-    awaited.begin([])
+    awaited.begin([IDS[1_500], b"of before".ljust(16)])
     assert not awaited.refused(second)
+    tick(awaited, 3)
+    assert [ids for _, ids in said.took()] == [[IDS[1_500], *IDS[1_000:1_500], *IDS[1_501:2_000]], IDS[2_000:]]
 
 
 class Counter(Agent):
     @capability("text.count")
     def count(self, text: str) -> int:
         return len(text.split())
+
+
+def test_who_takes_up_what_another_thread_takes_up_has_its_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Runtime() as bus:
+        outgoing = bus.node.outgoing
+        make, others = outgoing.resources.handle_type, list[Any]()
+
+        def make_beside_another(*args: Any) -> Any:
+            if not others:
+                others.append(None)
+                others[:] = outgoing.take_up([(IDS[0], "", None)])
+            return make(*args)
+
+        monkeypatch.setattr(outgoing.resources, "handle_type", make_beside_another)
+        (handle,) = outgoing.take_up([(IDS[0], "", None)])
+        assert handle is others[0]
+        assert handle.result(10.0).error is not None
+
+
+def test_what_is_waited_for_already_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Runtime() as bus:
+        outgoing, asked = bus.node.outgoing, list[list[bytes]]()
+        monkeypatch.setattr(outgoing.awaited, "ask", asked.append)
+        first = outgoing.take_up([(IDS[0], "", 60.0)])
+        assert outgoing.take_up([(IDS[0], "", 60.0), (IDS[1], "", None)])[:1] == first
+        assert asked == [[IDS[0]], [IDS[1]]]
+
+
+def test_what_was_taken_up_has_time_while_any_outcome_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestRuntime() as bus:
+        bus.start(Counter)
+        outgoing = bus.node.outgoing
+        monkeypatch.setattr(outgoing.awaited, "ask", lambda _ids: None)  # the broker is slow
+        (slow,) = outgoing.take_up([(IDS[0], "", None)])
+        for _ in range(5):
+            bus.advance(8.0)
+            assert bus.delegate("text.count", {"text": "one"}).result().data == 1
+        assert not slow.done
+        bus.advance(15.0)
+        error = slow.outcome().error
+        assert error is not None
+        assert error.code == "broker_unreachable"
 
 
 def test_what_is_collected_comes_though_the_broker_takes_long_and_lets_few_wait(

@@ -53,20 +53,30 @@ class Backlog:
             self._cut_off()
 
     def count(self, session: Session, size: int) -> None:
-        """Count what is kept for a session, now that it is less, or 0 because it is gone."""
+        """Count what is kept for a session, 0 if it is gone; no bound is looked at."""
         change = size - session.counted
         session.counted = size
         self.size += change
         self._of[session.owner] += change
-        if self.awaited and size < self.awaited.get(session, 0):
-            del self.awaited[session]
-            self.on_freed(session)
+        self._free(session, size)
         if size:
             self._sizes[session] = size
         else:
             self._sizes.pop(session, None)
             if not self._of[session.owner]:
                 del self._of[session.owner]
+
+    def acknowledged(self, session: Session, size: int) -> None:
+        """Take note of what is kept for a session that has acknowledged something; more than is counted is for `grow`."""
+        if size < session.counted:
+            self.count(session, size)
+        else:
+            self._free(session, size)
+
+    def _free(self, session: Session, size: int) -> None:
+        if self.awaited and size < self.awaited.get(session, 0):
+            del self.awaited[session]
+            self.on_freed(session)
 
     def shrink(self) -> None:
         """Make room if that is wanted."""

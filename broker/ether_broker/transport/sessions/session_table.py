@@ -166,8 +166,8 @@ class SessionTable:
             if of_session == channel.session and session.gone_since is None and acknowledged <= channel.last:
                 session.heard = now
                 channel.acknowledge(acknowledged)
-                if session.counted and (kept := session.outbox_bytes + channel.retained_bytes) < session.counted:
-                    self.backlog.count(session, kept)
+                if session.counted:
+                    self.backlog.acknowledged(session, session.outbox_bytes + channel.retained_bytes)
             elif not self._is_heard(session, of_session, number, acknowledged):
                 return
         if queue.size + size + FRAME_OVERHEAD > queue.limit:
@@ -208,8 +208,8 @@ class SessionTable:
             if acknowledged > channel.last:
                 self.refusals.note(session.node, "forged_acknowledgement", f"frame {acknowledged} was never sent")
             channel.acknowledge(acknowledged)
-            if session.counted and (kept := session.outbox_bytes + channel.retained_bytes) < session.counted:
-                self.backlog.count(session, kept)
+            if session.counted:
+                self.backlog.acknowledged(session, session.outbox_bytes + channel.retained_bytes)
         return True
 
     def _open_other(self, queue: InputQueue[Session], address: Address, message: Message) -> list[bytes]:

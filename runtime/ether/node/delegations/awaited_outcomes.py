@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Container
 from typing import Final
@@ -38,7 +39,7 @@ class AwaitedOutcomes:
         self._pause = 0
         """Ticks until then; they pass only while this process runs."""
         self._asked: dict[bytes, list[bytes]] = {}
-        """{token of a RESUME of this session: its request ids}, of which some have no outcome yet."""
+        """{token of a RESUME of this session: its request ids}; those that have all come are forgotten now and then."""
         self._ticks = 0
         self._lock = threading.Lock()
         """Of what is owed and asked: any thread may ask, as for `collect`."""
@@ -49,9 +50,11 @@ class AwaitedOutcomes:
         return bool(self._owed)
 
     def begin(self, request_ids: list[bytes]) -> None:
-        """Ask for them soon, and for nothing else: a session has begun."""
+        """Ask for them soon, and again for what was asked for before: a session has begun."""
         with self._lock:
-            self._owed, self._asked, self._pause = request_ids, {}, _SETTLED
+            before = itertools.chain(self._owed, *self._asked.values())
+            self._owed = list(dict.fromkeys(itertools.chain(request_ids, before)))
+            self._asked, self._pause = {}, _SETTLED
 
     def ask(self, request_ids: list[bytes]) -> None:
         """Ask for them now."""
@@ -62,7 +65,11 @@ class AwaitedOutcomes:
             self._sender.send(pack_envelope(Kind.RESUME, request_id=token, body=pack({"awaiting": part})))
 
     def refused(self, token: bytes) -> bool:
-        """Ask again later for what a RESUME asked: the node waits for too much; False if that was no RESUME of this session."""
+        """Ask again later for what a RESUME asked: the node waits for too much.
+
+        Returns:
+            Whether that was a RESUME of this session that is not forgotten.
+        """
         with self._lock:
             part = self._asked.pop(token, None)
             if part is None:

@@ -32,7 +32,7 @@ from ether_broker.wire.frame import Header, Kind, pack_envelope
 __all__ = ["OutgoingDelegations"]
 
 _COLLECT: Final = 10.0
-"""Seconds in which the outcome of what has ended must have come, or that of something else that has."""
+"""Seconds in which the outcome of what has ended must have come, from then on and from each other outcome that comes."""
 _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
@@ -87,9 +87,9 @@ class OutgoingDelegations:
         self.awaited: AwaitedOutcomes = AwaitedOutcomes(sender, resources.make_id, self._pending)
         """Those of them from before this session."""
         self._collecting: set[bytes] = set()
-        """Request ids of what had ended when it was taken up."""
-        self._collected_at = 0.0
-        """When an outcome of one came last."""
+        """Request ids of what was taken up and was not open, which the bus may not know."""
+        self._delivered_at = 0.0
+        """When the last outcome came, of those that came while one of them had not."""
         self._followers: set[Handle] = set()
         """Handles of requests that were under way already."""
         self._looked = 0.0
@@ -257,19 +257,21 @@ class OutgoingDelegations:
             wanted: (request id, capability, seconds to the deadline; None when it has ended).
         """
         now = self.resources.monotonic()
-        handles = []
+        handles, fresh = [], []
         for request_id, capability, left in wanted:
             handle = self._pending.get(request_id)
             if handle is None:
                 deadline = now + (_COLLECT if left is None else left)
-                handle = self.resources.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
-                self._pending[request_id] = handle
-                if left is None:
-                    self._collecting.add(request_id)
-                if self._is_closed:
-                    self._end_closed(handle)
+                made = self.resources.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
+                handle = self._pending.setdefault(request_id, made)  # another thread may take it up too
+                if handle is made:
+                    fresh.append(request_id)
+                    if left is None:
+                        self._collecting.add(request_id)
+                    if self._is_closed:
+                        self._end_closed(handle)
             handles.append(handle)
-        self.awaited.ask([handle.key for handle in handles])
+        self.awaited.ask(fresh)  # the outcome of what is waited for here already comes anyway
         self.flush()
         return handles
 
@@ -278,9 +280,9 @@ class OutgoingDelegations:
         handle = self._pending.get(header.request_id)
         if handle is not None and handle.deliver(header, envelope):
             self._pending.pop(header.request_id, None)
-            if self._collecting and header.request_id in self._collecting:
+            if self._collecting:
                 self._collecting.discard(header.request_id)
-                self._collected_at = self.resources.monotonic()
+                self._delivered_at = self.resources.monotonic()
 
     # -- what a handle needs -------------------------------------------------------------------------------------
 
@@ -332,7 +334,7 @@ class OutgoingDelegations:
         grace = self._session_state.timing.grace
         for handle in self.pending:
             if handle.deadline + grace < now and not (
-                handle.key in self._collecting and now < self._collected_at + _COLLECT
+                handle.key in self._collecting and now < self._delivered_at + _COLLECT
             ):
                 self._end(handle, Status.TIMEOUT, code, message)
         message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
