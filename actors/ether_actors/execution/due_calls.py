@@ -10,7 +10,6 @@ from typing import Final
 
 __all__ = ["DueCalls"]
 
-
 _FEW: Final = 256
 """Calls among which those that are void are not looked for."""
 

@@ -20,6 +20,7 @@ Its parts call each other downwards only:
     HangingHandlers  ─► AgentHost
     AgentHost        ─► ControlCalls, NodeServices, Responder
     AttachedObservers ─► ControlCalls
+    Monitors         ─► OutgoingDelegations
     NodeServices     ─► Responder, OutgoingDelegations, ArtifactServer, UnwatchedFailures
     Responder        ─► UnwatchedFailures
     ControlCalls, OutgoingDelegations, and each other part that sends ─► Sender ─► link
@@ -102,12 +103,13 @@ class Node:
         session_state, broker_clock = self._session_state, self._broker_clock
         self._control_calls = ControlCalls(sender, resources, session_state)
         self.observers: AttachedObservers = AttachedObservers(sender, self._control_calls, resources)
+        """Its observers."""
         self.outgoing: OutgoingDelegations = OutgoingDelegations(
             name, sender, resources, session_state, broker_clock, self._due_calls.add
         )
         """What it asks of others."""
         self.monitors: Monitors = Monitors(sender, resources, self.outgoing.check_may_wait)
-        """Its observers and monitors."""
+        """Its monitors."""
         self.artifacts: ArtifactServer = ArtifactServer(
             name, secret or os.urandom(32), sender, resources, self._due_calls.add
         )  # fmt: skip
