@@ -443,9 +443,16 @@ class Cluster:
             "start_timeout": self.spec.start_timeout,
             "observers": [observer.as_dict() for observer in node.observers],
             "metrics": None if node.metrics is None else node.metrics.as_dict(),
+            "takes_metrics_over": self._takes_metrics_over(name),
             "security": self._node_keys(node.name),
             "artifact_secret": self._artifact_secrets[node.name],
         }
+
+    def _takes_metrics_over(self, name: str) -> bool:
+        """Whether another node, which a reload is about to end or change, has the address of this one's metrics."""
+        metrics = self._hosted[name].metrics_address
+        others = [one.metrics_address for node, one in self._hosted.items() if node != name]
+        return metrics is not None and metrics in others
 
     def _current(self, name: str) -> HostedNode:
         """A node with its agents under the names that they had in its last life: their mailboxes are kept by name."""

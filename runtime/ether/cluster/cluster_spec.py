@@ -517,7 +517,8 @@ def _node_names(nodes: tuple[NodeSpec, ...]) -> list[str]:
     """The names of a cluster's nodes, checked.
 
     Raises:
-        InvalidSpec: there is no node, one is something else, two have one name, or one that of the broker's process.
+        InvalidSpec: there is no node, one is something else, two have one name or serve metrics at one address, or one has the
+            name of the broker's process.
     """
     if not nodes:
         raise InvalidSpec("The cluster has no node: give it one with an agent, or name agents as module:Class.")
@@ -525,6 +526,7 @@ def _node_names(nodes: tuple[NodeSpec, ...]) -> list[str]:
         if not isinstance(node, NodeSpec):
             how = "NodeSpec('node-1', agents=['reviews:Scout'])"
             raise InvalidSpec(f"A node is {node!r:.80}: give a NodeSpec, as in {how}.")
+    _check_metrics(nodes)
     names = [node.name for node in nodes]
     for name in names:
         if names.count(name) > 1:
@@ -532,6 +534,18 @@ def _node_names(nodes: tuple[NodeSpec, ...]) -> list[str]:
     if "broker" in names:
         raise InvalidSpec("A node is named 'broker', as the broker's process is: choose another name.")
     return names
+
+
+def _check_metrics(nodes: Iterable[NodeSpec]) -> None:
+    holders: dict[MetricsSpec, str] = {}
+    for node in nodes:
+        if node.metrics is not None and node.metrics.port:
+            holder = holders.setdefault(node.metrics, node.name)
+            if holder != node.name:
+                where = f"{node.metrics.host}:{node.metrics.port}"
+                raise InvalidSpec(
+                    f"{holder} and {node.name} both serve metrics at {where}: give one of them another port."
+                )
 
 
 def _check_given(name: str) -> None:

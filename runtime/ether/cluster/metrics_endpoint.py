@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,6 +15,8 @@ from ether_broker.errors import AddressInUse, InvalidSpec
 from ether_broker.name_hint import hint_fields
 
 if TYPE_CHECKING:
+    from http.server import ThreadingHTTPServer
+
     from ether_actors.observers.metrics.metrics import Metrics
 
 __all__ = ["MetricsEndpoint", "MetricsSpec"]
@@ -26,6 +29,10 @@ _CLIENTS: Final = 8
 """Clients at a time; one more takes the place of the one that has been there longest."""
 _KEPT: Final = 1.0
 """Seconds for which a text is given again."""
+_LOOK: Final = 0.5
+"""Seconds until a server that nobody asks looks whether it is to end."""
+_AGAIN: Final = 0.1
+"""Seconds until it tries again to listen where another process does."""
 _PACE: Final = 0.01
 """Seconds until the next client is let in: each takes a thread."""
 
@@ -87,85 +94,127 @@ class MetricsEndpoint:
         spec: where it listens.
         metrics: what it gives, as of the last second.
         clock: which tells seconds.
+        may_wait: whether it listens later, if it cannot now: as soon as another process has given the address up.
 
     Raises:
         AddressInUse: it cannot listen there.
     """
 
-    def __init__(self, spec: MetricsSpec, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
-        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-        from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
-
-        kept = _KeptText(metrics.to_prometheus, clock)
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 64
-            clients: ClassVar[dict[socket.socket, None]] = {}
-            lock = threading.Lock()
-
-            def process_request(self, request: Any, client_address: Any) -> None:
-                """Answer in a thread; if there are as many as there may be, the one that has been there longest is cut off."""
-                with self.lock:
-                    if len(self.clients) >= _CLIENTS:
-                        oldest = next(iter(self.clients))
-                        del self.clients[oldest]
-                        _cut_off(oldest)
-                    self.clients[request] = None
-                super().process_request(request, client_address)
-                sleep(_PACE)
-
-            def process_request_thread(self, request: Any, client_address: Any) -> None:
-                """Answer; who has not asked in time is cut off."""
-                limit = threading.Timer(_SILENCE, _cut_off, (request,))
-                limit.daemon = True
-                limit.start()
-                try:
-                    super().process_request_thread(request, client_address)
-                finally:
-                    limit.cancel()
-                    with self.lock:
-                        self.clients.pop(request, None)
-
-            def handle_error(self, *_args: object) -> None:
-                """Say nothing: a client that has gone away is no news."""
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _SILENCE
-
-            def do_GET(self) -> None:
-                """Answer a scrape."""
-                if self.path.partition("?")[0] != _PATH:
-                    self.send_error(404, f"the metrics are at {_PATH}")
-                    return
-                text = kept.get()
-                self.send_response(200)
-                self.send_header("Content-Type", CONTENT_TYPE)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_args: object) -> None:
-                """Say nothing: a scrape every few seconds is no news."""
-
-        try:
-            self._server = Server((spec.host, spec.port), Handler)
-        except OSError as error:
-            where = f"{spec.host}:{spec.port}"
-            raise AddressInUse(
-                f"The metrics cannot be served at {where} ({error}): choose another port or host."
-            ) from error
-        self.url: str = f"http://{spec.host}:{self._server.server_address[1]}{_PATH}"
+    def __init__(
+        self, spec: MetricsSpec, metrics: Metrics, clock: Callable[[], float] = monotonic, *, may_wait: bool = False
+    ) -> None:  # fmt: skip
+        self._spec = spec
+        self._make_server = _server(spec, _KeptText(metrics.to_prometheus, clock))
+        self._closing = threading.Event()
+        self._is_listening = threading.Event()
+        self._failure = ""
+        """Why it could not listen when it last tried."""
+        server = self._listen()
+        if server is None and not may_wait:
+            raise self._unserved()
+        self.url: str = f"http://{spec.host}:{spec.port if server is None else server.server_address[1]}{_PATH}"
         """Where the metrics are."""
-        self._thread = threading.Thread(target=self._server.serve_forever, name="ether-metrics", daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(server,), name="ether-metrics", daemon=True)
         self._thread.start()
+
+    def check_listening(self, timeout: float) -> None:
+        """Wait until it listens.
+
+        Args:
+            timeout: seconds.
+
+        Raises:
+            AddressInUse: it could not in that time, and goes on trying.
+        """
+        if not self._is_listening.wait(timeout):
+            raise self._unserved()
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._closing.set()
         self._thread.join(2.0)
+
+    def _listen(self) -> ThreadingHTTPServer | None:
+        try:
+            server = self._make_server()
+        except OSError as error:
+            self._failure = str(error)
+            return None
+        self._is_listening.set()
+        return server
+
+    def _serve(self, server: ThreadingHTTPServer | None) -> None:
+        while server is None:
+            if self._closing.wait(_AGAIN):
+                return
+            server = self._listen()
+        with server:
+            while not self._closing.is_set():
+                server.handle_request()
+
+    def _unserved(self) -> AddressInUse:
+        where = f"{self._spec.host}:{self._spec.port}"
+        return AddressInUse(f"The metrics cannot be served at {where} ({self._failure}): choose another port or host.")
+
+
+def _server(spec: MetricsSpec, text: _KeptText) -> Callable[[], ThreadingHTTPServer]:
+    """What listens, and raises an OSError where it cannot."""
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    from ether_actors.observers.metrics.prometheus import CONTENT_TYPE
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64
+        timeout = _LOOK
+        clients: ClassVar[dict[socket.socket, None]] = {}
+        lock = threading.Lock()
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            """Answer in a thread; if there are as many as there may be, the one that has been there longest is cut off."""
+            with self.lock:
+                if len(self.clients) >= _CLIENTS:
+                    oldest = next(iter(self.clients))
+                    del self.clients[oldest]
+                    _cut_off(oldest)
+                self.clients[request] = None
+            super().process_request(request, client_address)
+            sleep(_PACE)
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            """Answer; who has not asked in time is cut off."""
+            limit = threading.Timer(_SILENCE, _cut_off, (request,))
+            limit.daemon = True
+            limit.start()
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                limit.cancel()
+                with self.lock:
+                    self.clients.pop(request, None)
+
+        def handle_error(self, *_args: object) -> None:
+            """Say nothing: a client that has gone away is no news."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _SILENCE
+
+        def do_GET(self) -> None:
+            """Answer a scrape."""
+            if self.path.partition("?")[0] != _PATH:
+                self.send_error(404, f"the metrics are at {_PATH}")
+                return
+            answer = text.get()
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_args: object) -> None:
+            """Say nothing: a scrape every few seconds is no news."""
+
+    return partial(Server, (spec.host, spec.port), Handler)
 
 
 def _cut_off(request: socket.socket) -> None:

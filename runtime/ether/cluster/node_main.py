@@ -149,21 +149,28 @@ def join(connect: Callable[[], Runtime]) -> Runtime:
             time.sleep(0.1)
 
 
-def _observe(bus: Runtime, observers: Sequence[ObserverSpec], metrics: MetricsSpec | None) -> None:
-    """Attach observers, and serve the metrics.
+def _observe(bus: Runtime, observers: Sequence[ObserverSpec]) -> None:
+    """Attach observers.
 
     Raises:
         InvalidSpec: a `module:Class` cannot be imported, or is no observer.
-        AddressInUse: the metrics cannot be served there.
     """
     for spec in observers:
         make = load_class(spec.start, lambda cls: issubclass(cls, Observer), "Observer")
         bus.observe(make(*spec.args, **spec.kwargs))
-    if metrics is not None:
-        from ether_actors.observers.metrics.metrics import Metrics
 
-        endpoint = MetricsEndpoint(metrics, bus.observe(Metrics()))
-        logging.getLogger("ether.node").info("%s serves metrics at %s", bus.name, endpoint.url)
+
+def _serve_metrics(bus: Runtime, spec: MetricsSpec, *, may_wait: bool) -> MetricsEndpoint:
+    """Serve metrics, as soon as the address is free if that `may_wait`.
+
+    Raises:
+        AddressInUse: they cannot be served there.
+    """
+    from ether_actors.observers.metrics.metrics import Metrics
+
+    endpoint = MetricsEndpoint(spec, bus.observe(Metrics()), may_wait=may_wait)
+    logging.getLogger("ether.node").info("%s serves metrics at %s", bus.name, endpoint.url)
+    return endpoint
 
 
 def main() -> None:
@@ -182,14 +189,24 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     began = time.monotonic()
 
     def start(bus: Runtime) -> Sequence[Sequence[str]]:
-        _observe(bus, observers, metrics)
+        _observe(bus, observers)
+        endpoint = None
+        if metrics is not None:
+            endpoint = _serve_metrics(bus, metrics, may_wait=request["takes_metrics_over"])
         hosted = HostedAgents(bus, request["drain"])
         if request["again"]:
             names = hosted.start(agents, _patience(request["start_timeout"], began), failed)
         else:
             names = [start_named(bus, named) for named in agents]
             hosted.note(NamedAgents(named.agent, tuple(own)) for named, own in zip(agents, names, strict=True))
-        parent_link.serve(hosted.answer)
+
+        def answer(asked: dict[str, Any]) -> dict[str, object]:
+            if "metrics" in asked and endpoint is not None:
+                endpoint.check_listening(asked["patience"] if asked["metrics"] else 0.0)
+                return {}
+            return hosted.answer(asked)
+
+        parent_link.serve(answer)
         return names
 
     options = {option: request[option] for option in ("name", "threads", "drain")} | _keys(request.get("security"))

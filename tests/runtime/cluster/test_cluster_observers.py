@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ether import Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime
-from ether.cluster import MetricsSpec, ObserverSpec, metrics_endpoint
+from ether.cluster import ClusterSpec, MetricsSpec, ObserverSpec, metrics_endpoint
 from ether.cluster.file.file_loader import load
 from ether.cluster.metrics_endpoint import MetricsEndpoint
 from ether.observers import CONTENT_TYPE, Metrics
@@ -209,6 +209,21 @@ def test_a_client_has_so_long_for_its_whole_request(monkeypatch: pytest.MonkeyPa
     endpoint.close()
 
 
+def test_an_endpoint_that_may_wait_listens_once_its_address_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+        with pytest.raises(AddressInUse):
+            MetricsEndpoint(MetricsSpec(port), Metrics())
+        gives_up = MetricsEndpoint(MetricsSpec(port), Metrics(), may_wait=True)
+        gives_up.close()
+        endpoint = MetricsEndpoint(MetricsSpec(port), Metrics(), may_wait=True)
+        with pytest.raises(AddressInUse, match=f"cannot be served at 127.0.0.1:{port}.*choose another port"):
+            endpoint.check_listening(0.0)
+    endpoint.check_listening(PATIENCE)
+    assert "# TYPE" in scrape(port)
+    endpoint.close()
+
+
 def test_the_endpoint_ends_when_it_is_closed() -> None:
     endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
     port = int(endpoint.url.rpartition(":")[2].partition("/")[0])
@@ -229,6 +244,10 @@ def test_the_endpoint_ends_when_it_is_closed() -> None:
         (lambda: ObserverSpec("audit.Trail"), "An observer's start is 'audit.Trail': write module:Class"),
         (lambda: NodeSpec("n", observers="audit:Trail"), r"observers is 'audit:Trail': give a list"),
         (lambda: NodeSpec("n", metrics=9464), "metrics is 9464: give a MetricsSpec"),
+        (
+            lambda: ClusterSpec((NodeSpec("a", metrics=MetricsSpec(9464)), NodeSpec("b", metrics=MetricsSpec(9464)))),
+            "a and b both serve metrics at 127.0.0.1:9464: give one of them another port",
+        ),
     ],
 )
 def test_what_cannot_be_says_what_would(make: Any, said: str) -> None:

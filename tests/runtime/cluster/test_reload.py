@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -921,26 +922,55 @@ def test_an_agent_that_scales_goes_on_where_it_is_until_it_is_up_on_the_other_no
     assert moved.is_complete
 
 
-@pytest.mark.parametrize("is_late", [False, True])
-def test_an_agent_that_scales_stays_where_it_is_if_its_node_comes_late_and_does_not_come(
-    tmp_path: Path, *, is_late: bool
-):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        metrics = MetricsSpec(port=free.getsockname()[1])
+def test_an_agent_that_scales_stays_where_it_is_if_its_node_is_to_be_another_and_does_not_come(tmp_path: Path):
     nobody = (ObserverSpec("tests.runtime.reloaded:Nobody"),)
-    to = "n3" if is_late else "n2"
-    with world(tmp_path, node("n1", crew(2)), node("n2", metrics=metrics)) as it:
-        report = it.reload(node("n1"), node(to, crew(2), metrics=metrics, observers=nobody))
+    with world(tmp_path, node("n1", crew(2)), node("n2")) as it:
+        report = it.reload(node("n1"), node("n2", crew(2), observers=nobody))
         assert homes(it) == {"n1"}
-        moved = it.reload(node("n1"), node(to, crew(2), metrics=metrics))
-        assert homes(it) == {to}
+        moved = it.reload(node("n1"), node("n2", crew(2), threads=3))
+        assert homes(it) == {"n2"}
 
-    assert list(report.failed) == [to]
-    assert report.failed[to].endswith("What it succeeds was not stopped.")
+    assert list(report.failed) == ["n2"]
+    assert report.failed["n2"].endswith("What it succeeds was not stopped.")
     assert "n1/crew" in report.unchanged
     assert moved.failed == {}
-    assert f"{to}/crew" in moved.started
+    assert "n2/crew" in moved.started
     assert moved.stopped == ("n1/crew",)
+
+
+def test_nothing_is_refused_as_an_agent_that_scales_moves_with_the_metrics_of_its_node(tmp_path: Path):
+    metrics = free_metrics()
+    with world(tmp_path, node("n1", crew(2), metrics=metrics)) as it:
+        shift = Shift(it)
+        shift.add(4, until="ended")
+        shift.await_runs(2)
+        with it.reloading(node("n2", crew(2), metrics=metrics)) as reports:
+            wait_until(lambda: "n2" in homes(it), what="it has started there")
+            shift.add(2)
+            (tmp_path / "ended").touch()
+        shift.answers()
+        assert homes(it) == {"n2"}
+        assert scraped(metrics)
+
+    [report] = reports
+    assert report.failed == {}
+    assert report.stopped == ("n1", "n1/crew")
+
+
+def test_who_cannot_take_over_the_address_of_metrics_is_told_and_takes_it_when_it_can(tmp_path: Path):
+    metrics = free_metrics()
+    nobody = (ObserverSpec("tests.runtime.reloaded:Nobody"),)
+    with world(tmp_path, node("old", KEEP, metrics=metrics)) as it:
+        held = it.reload(node("new", metrics=metrics), node("broken", observers=nobody))
+        again = it.reload(node("new", metrics=metrics), node("broken", observers=nobody))
+        assert it.agents() == {"keeper": "old"}
+        freed = it.reload(node("new", metrics=metrics), node("other", KEEP))
+        assert scraped(metrics)
+
+    for report in (held, again):
+        assert sorted(report.failed) == ["broken", "new"]
+        assert "old has it, and stays; new serves them once that gives it up." in report.failed["new"]
+    assert freed.failed == {}
 
 
 def test_an_agent_that_scales_becomes_a_single_one_on_another_node_and_nothing_is_refused(tmp_path: Path):
@@ -1382,15 +1412,26 @@ def test_an_agent_stays_where_it_is_if_the_node_to_which_it_is_to_move_does_not_
 
 
 def test_a_metrics_address_moves_to_a_node_that_is_new_or_stands_before(tmp_path: Path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        metrics = MetricsSpec(port=free.getsockname()[1])
+    metrics = free_metrics()
     with world(tmp_path, node("n2", KEEP), node("old", AgentSpec(PLAIN, "far"), metrics=metrics)) as it:
         renamed = it.reload(node("n2", KEEP), node("new", AgentSpec(PLAIN, "far"), metrics=metrics))
         assert it.agents() == {"keeper": "n2", "far": "new"}
+        assert scraped(metrics)
         moved = it.reload(node("n2", KEEP, metrics=metrics), node("new", AgentSpec(PLAIN, "far")))
+        assert scraped(metrics)
 
     assert (renamed.started, renamed.stopped, renamed.failed) == (("new", "new/far"), ("old", "old/far"), {})
     assert moved == ReloadReport(restarted={"n2": "metrics", "new": "metrics"})
+
+
+def test_two_nodes_exchange_their_metrics_addresses(tmp_path: Path):
+    first, second = free_metrics(), free_metrics()
+    with world(tmp_path, node("n1", KEEP, metrics=first), node("n2", metrics=second)) as it:
+        report = it.reload(node("n1", KEEP, metrics=second), node("n2", metrics=first))
+        assert scraped(first)
+        assert scraped(second)
+
+    assert report == ReloadReport(restarted={"n1": "metrics", "n2": "metrics"}, unchanged=report.unchanged)
 
 
 def test_a_node_that_does_not_start_with_what_has_changed_is_started_as_it_was(tmp_path: Path):
@@ -1770,6 +1811,11 @@ def free_metrics() -> MetricsSpec:
         return MetricsSpec(port=free.getsockname()[1])
 
 
+def scraped(metrics: MetricsSpec) -> str:
+    with urllib.request.urlopen(f"http://{metrics.host}:{metrics.port}/metrics", timeout=20) as answer:
+        return str(answer.read().decode())
+
+
 @pytest.mark.parametrize(
     "to",
     [
@@ -1833,10 +1879,8 @@ def test_a_node_that_goes_on_with_code_that_has_changed_is_told_as_outdated(tmp_
     assert same == ReloadReport(unchanged=names, outdated={"work": [str(shop)]})
     assert (restarted.restarted, restarted.outdated) == ({"work/till": "backoff"}, {"work": [str(shop)]})
     assert (gone.failed, gone.outdated, again.outdated) == ({}, {}, {})
-    assert (
-        f"outdated  work: {shop} has changed since work imported it: for new code give the node another name, and its metrics, "
-        "if it has any, another port" in same.lines()
-    )
+    told = f"outdated  work: {shop} has changed since work imported it: for new code give the node another name"
+    assert told in same.lines()
 
 
 def test_a_second_reload_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,12 +2,13 @@
 
     0. nodes that are down have had a start as they were, by the cluster; those that did not come up are removed, and count as
        nodes that were not there
-    1. nodes that cannot come before others have stopped: whether their agents can be made, says another new process
+    1. nodes whose process is to be another: whether their agents can be made, says another new process
     2. new nodes, and new and changed agents of nodes that go on, all side by side; whether agents can be made that are to
        move there later, says each node's process
     3. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
-    4. nodes whose process is to be another, one after the other; then new ones that take over a metrics address
+    4. nodes whose process is to be another, one after the other
     5. agents that have moved to another node, as their names are free now; what is gone, and waited for a successor of step 4
+    6. nodes that take over the metrics address of another are asked whether they have it
 
 New ones come first, so that what waits for those that go finds them. So do those that scale and move: they are new on one node,
 under names that are free, and gone from the other. At each step, each node's process is told all agents that it is to have, and
@@ -23,14 +24,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents, NodeSpec
-from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.reloading.hosted_node import HostedNode, agents_by_name, place, without
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.cluster.reloading.spec_changes import changed_fields, must_be_another, process_changes
 from ether.cluster.start_threads import and_so
 from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
-from ether_broker.errors import Closed, EtherError, WaitTimeout
+from ether_broker.errors import AddressInUse, Closed, EtherError, WaitTimeout
 
 __all__ = ["Reload"]
 
@@ -121,60 +121,39 @@ class Reload:
         come = [node for node in wanted if node not in before]
         stay = [node for node in wanted if node in before and node not in self._anew]
         go = [node for node in before if node not in wanted]
-        freed = {self._address(before[node]) for node in (*go, *self._anew)} - {None}
-        late = [node for node in come if self._address(wanted[node]) in freed]
-        first = [node for node in come if node not in late]
-        self._side_by_side([(self._look, node) for node in (*self._anew, *late)])
+        self._side_by_side([(self._look, node) for node in self._anew])
         self._unfit = {node for node in self._anew if node in self._failed}
         self._failed.update({node: and_so(self._failed[node], "It was not restarted.") for node in self._unfit})
-        for node in first:
+        for node in come:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
-        self._side_by_side([*((self._come_up, node) for node in first), *((self._bring, node) for node in stay)])
+        self._side_by_side([*((self._come_up, node) for node in come), *((self._bring, node) for node in stay)])
         self._hold()
         if not self._is_held:
-            self._wait_for((*self._anew, *late))
+            self._wait_for_successors()
         self._side_by_side([(self._clear, node) for node in before])
         self._side_by_side([(self._end, node) for node in go if not self._is_held and not self._waiting.get(node)])
         for node in self._in_order():
             if node not in self._unfit:
                 self._restart(node)
-        if self._is_held:
-            waits = dict.fromkeys(late, "It waits for the metrics address of a node that stays.")
-            self._failed = waits | self._failed
-            late = []
-        for node in late:
-            self._add(node, wanted[node])
-        self._side_by_side([(self._wait_up, node) for node in late])
         if not self._is_held:
-            released = self._release((*self._anew, *late))
-            moved = {node for node in (*first, *stay) if self._moved[node]}
+            released = self._release()
+            moved = {node for node in (*come, *stay) if self._moved[node]}
             self._side_by_side(
                 [
                     *((self._complete, node) for node in wanted if node in moved | released),
                     *((self._end, node) for node in go if node in released),
                 ]
             )
+        self._side_by_side([(self._check_metrics, node) for node in self.hosted if node not in self._failed])
         return self._report(come, stay, go)
 
-    @staticmethod
-    def _address(node: HostedNode) -> MetricsSpec | None:
-        """Where a node listens, if another cannot do so at the same time."""
-        metrics = node.spec.metrics
-        return metrics if metrics is not None and metrics.port else None
-
     def _in_order(self) -> list[str]:
-        """The nodes whose process is to be another, in the order in which they restart.
-
-        One that gives up an address comes before the one that takes it, and successors before what waits for them.
-        """
+        """The nodes whose process is to be another, as they restart: successors before what waits for them."""
         left, ordered = list(self._anew), list[str]()
 
         def waits_for(node: str, other: str) -> bool:
-            address = self._address(self.wanted[node])
             successors = {kind.agent.base_name for kind in self._successors[other]}
-            return (address is not None and self._address(self._before[other]) == address) or any(
-                kind.agent.base_name in successors for kind in self._waiting.get(node, ())
-            )
+            return any(kind.agent.base_name in successors for kind in self._waiting.get(node, ()))
 
         while left:
             free = (node for node in left if not any(waits_for(node, other) for other in left if other != node))
@@ -202,22 +181,21 @@ class Reload:
         told = {name for node in nodes for kind in self._successors[node] for name in (node, f"{node}/{kind.names[0]}")}
         return told & self._failed.keys()
 
-    def _wait_for(self, late: Sequence[str]) -> None:
-        """Have agents that are gone stay until their successors are up, if these are of nodes that come late.
+    def _wait_for_successors(self) -> None:
+        """Have agents that are gone stay until their successors are up, if these are of nodes whose process is to be another.
 
-        Not so those whose name a single agent takes, or whose node gives up a metrics address for that.
+        Not so those whose name a single agent takes.
         """
-        bases = {kind.agent.base_name for node in late for kind in self._successors[node]}
-        addresses = {self._address(self.wanted[node]) for node in late} - {None}
+        bases = {kind.agent.base_name for node in self._anew for kind in self._successors[node]}
         for node, one in self._before.items():
             going = set(self._going(node)) - self._moving
             waiting = [kind for kind in one.agents if kind.agent.base_name in bases and going.issuperset(kind.names)]
-            if waiting and (node in self.wanted or self._address(one) not in addresses):
+            if waiting:
                 self._waiting[node] = waiting
 
-    def _release(self, late: Sequence[str]) -> set[str]:
+    def _release(self) -> set[str]:
         """Have those go that have waited for their successors, and say on which nodes; none, if a successor has failed."""
-        failed = self._failed_successors(late) if self._waiting else set[str]()
+        failed = self._failed_successors(self._anew) if self._waiting else set[str]()
         if failed:
             self._failed.update(
                 {name: and_so(self._failed[name], "What it succeeds was not stopped.") for name in failed}
@@ -270,7 +248,7 @@ class Reload:
         return without(self.wanted[node].agents, self._moved[node])
 
     def _look(self, node: str) -> None:
-        """Ask a new process whether what a node is to have can be made; its own comes only when others have stopped for it."""
+        """Ask a new process whether what a node is to have can be made; its own comes only when the one before has ended."""
         before = agents_by_name(self._before.get(node))
         other = [
             kind for kind in self.wanted[node].agents
@@ -289,10 +267,7 @@ class Reload:
         finally:
             self._processes.remove(process.name)
         for name, why in failed.items():
-            if node in self._anew:
-                self._failed.setdefault(node, f"{name}: {why}")
-            else:
-                self._failed[f"{node}/{name}"] = why
+            self._failed.setdefault(node, f"{name}: {why}")
 
     def _check(self, node: str) -> None:
         """Ask whether the agents that are to move to a node can be made there, before they are stopped where they are."""
@@ -321,6 +296,21 @@ class Reload:
         """Start what is new, and what has changed anew; who is to go stays."""
         self._tell(node, [*self._first(node), *self._left(self._before[node], self.wanted[node])])
         self._check(node)
+
+    def _check_metrics(self, node: str) -> None:
+        """Have a node say whether its metrics are served, if it takes over the address of another."""
+        metrics = self.hosted[node].metrics_address
+        others = [other for other, one in self._before.items() if other != node and one.metrics_address == metrics]
+        if metrics is None or not others:
+            return
+        stay = [other for other in others if other in self.hosted and self.hosted[other].metrics_address == metrics]
+        try:
+            self._ask(node, {"metrics": not stay})
+        except AddressInUse as error:
+            if not stay:
+                raise
+            also = f"{stay[0]} has it, and stays; {node} serves them once that gives it up."
+            raise AddressInUse(and_so(str(error), also)) from error
 
     def _clear(self, node: str) -> None:
         """Stop what is to go."""

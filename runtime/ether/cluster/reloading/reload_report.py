@@ -56,8 +56,7 @@ class ReloadReport:
         }  # fmt: skip
         lines = [f"{word:<10}{', '.join(names)}" for word, names in told.items() if names]
         lines += [
-            f"{'outdated':<10}{node}: {file} has changed since {node} imported it: for new code give the node another "
-            "name, and its metrics, if it has any, another port"
+            f"{'outdated':<10}{node}: {file} has changed since {node} imported it: for new code give the node another name"
             for node, files in self.outdated.items()
             for file in files
         ]
