@@ -25,6 +25,7 @@ from ether.node.monitors import Monitors
 from ether.version import __version__
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.resources import Resources
+from ether_actors.supervisor.registry.quota import MOST_RESUMED
 from ether_actors.threads.latch import Latch
 from ether_broker import errors
 from ether_broker.encoding.bounded import CONTROL, read_map
@@ -44,8 +45,6 @@ _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.2
 _LOADS: Final = 500
 """Agents of whose load one HEARTBEAT tells."""
-_MOST: Final = 1_000
-"""Request ids of one RESUME."""
 _SAID: Final = 1_000
 """Characters that are logged of what the broker says."""
 _MARKED: Final = frozenset({int(Kind.DELEGATION), int(Kind.RESPONSE), int(Kind.CANCEL)})
@@ -294,9 +293,9 @@ class NodeSession:
 def _chunks(holding: dict[str, dict[bytes, int]]) -> list[bytes]:
     """RESUME for what is held, as many envelopes as it takes."""
     return [
-        pack_envelope(Kind.RESUME, body=pack({"holding": {name: items[first : first + _MOST]}}))
+        pack_envelope(Kind.RESUME, body=pack({"holding": {name: items[first : first + MOST_RESUMED]}}))
         for name, items in ((name, list(held.items())) for name, held in holding.items())
-        for first in range(0, len(items), _MOST)
+        for first in range(0, len(items), MOST_RESUMED)
     ]
 
 

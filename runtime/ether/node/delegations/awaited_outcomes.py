@@ -8,13 +8,12 @@ from collections.abc import Callable, Container
 from typing import Final
 
 from ether.node.connection.sender import Sender
+from ether_actors.supervisor.registry.quota import MOST_RESUMED
 from ether_broker.envelope.payload import pack
 from ether_broker.wire.frame import Kind, pack_envelope
 
 __all__ = ["AwaitedOutcomes"]
 
-_MOST: Final = 1_000
-"""Request ids of one RESUME."""
 _SETTLED: Final = 3
 """Ticks after which what another thread was about to send as a session began is at the broker, and not unknown there."""
 _AGAIN: Final = 50
@@ -58,8 +57,8 @@ class AwaitedOutcomes:
 
     def ask(self, request_ids: list[bytes]) -> None:
         """Ask for them now."""
-        for first in range(0, len(request_ids), _MOST):
-            token, part = self._make_id(), request_ids[first : first + _MOST]
+        for first in range(0, len(request_ids), MOST_RESUMED):
+            token, part = self._make_id(), request_ids[first : first + MOST_RESUMED]
             with self._lock:
                 self._asked[token] = part
             self._sender.send(pack_envelope(Kind.RESUME, request_id=token, body=pack({"awaiting": part})))
