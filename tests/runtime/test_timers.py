@@ -166,9 +166,41 @@ def test_a_timer_that_is_late_by_an_hour_runs_once_and_goes_on(bus: TestRuntime)
 
 def test_while_one_runs_no_other_begins(bus: TestRuntime) -> None:
     bus.start(Slow)
-    bus.advance(81.0)
+    bus.advance(75.0)
+    assert Slow.begun == 2, "at 0 and 40: those between are left out, and do not wait"
+    bus.advance(6.0)
+    assert Slow.begun == 3
 
-    assert Slow.begun == 3  # at 0, 40 and 80: those between were left out
+
+def test_one_that_takes_too_long_ends_by_its_timeout_and_the_next_runs(bus: TestRuntime) -> None:
+    ended: list[tuple[int, str]] = []
+
+    class Late(Agent):
+        begun = 0
+
+        @every(10.0, timeout=2.0)
+        @capability("late.tick", idempotent=True)
+        async def tick(self) -> None:
+            import asyncio
+
+            Late.begun += 1
+            await asyncio.sleep(5.0)
+
+    class Watcher(Observer):
+        def on_response(self, observation: Observation) -> None:
+            if (
+                observation.capability == "late.tick"
+                and observation.response is not None
+                and observation.response.status.is_terminal
+            ):
+                ended.append((Late.begun, observation.response.status.name))
+
+    watcher = bus.observe(Watcher())
+    bus.start(Late)
+    bus.advance(25.0)
+    assert bus.settle(watcher)
+
+    assert ended == [(1, "TIMEOUT"), (2, "TIMEOUT")]
 
 
 def test_a_cron_time_is_kept_by_the_wall_clock(bus: TestRuntime) -> None:

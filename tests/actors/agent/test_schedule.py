@@ -237,3 +237,9 @@ def test_two_methods_of_one_name_are_refused_where_the_class_is_defined() -> Non
         def tick(self) -> None: ...
 
     assert list(Again.handlers()) == ["x.a"]
+
+
+@pytest.mark.parametrize("at_start", ["no", 5.0, None, 1])
+def test_at_start_is_a_truth_value(at_start: Any) -> None:
+    with pytest.raises(InvalidManifest, match=r"@every\(…, at_start=.*\): True or False"):
+        every(5.0, at_start=at_start)

@@ -166,3 +166,22 @@ def test_what_failed_is_undone_to_a_new_object(keeper: StateKeeper, agent: Agent
     assert agent.state.total == 1
     assert agent.state is not before
     assert keeper.proposed() is None
+
+
+def test_what_is_refused_as_a_handler_begins_is_gone_on_with_by_the_next():
+    agent, numbers = Agent(), itertools.count(1)
+    newer: list[SavedState] = []
+
+    def make_id() -> bytes:
+        if newer:  # in another thread, which has still seen the incarnation of before
+            keeper.reset(newer.pop(), keeper._incarnation)
+        return next(numbers).to_bytes(16)
+
+    keeper = StateKeeper(agent, Totals, None, make_id)
+    keeper.reset(SavedState(1, bytes(16), 1, pack({"total": 5})), keeper._incarnation)
+    newer.append(SavedState(2, bytes(16), 1, pack({"total": 7})))
+
+    keeper.begin()
+    assert agent.state.total == 5
+    keeper.begin()
+    assert agent.state.total == 7

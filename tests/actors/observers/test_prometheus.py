@@ -51,7 +51,7 @@ def labels(**pairs: Any) -> Labels:
 
 def test_the_text_says_what_the_json_says(metrics: Metrics, stream: Stream) -> None:
     stream.work("a", takes=0.2, elapsed=0.1, confidence=0.9)
-    stream.work("b", by="bob", capability="x.undo", takes=3.0, attempt=2, unresolved=("one",))
+    stream.work("b", by="bob", capability="x.undo", takes=3.0, attempt=2, unresolved=("one", "two"))
     stream.work("c", Status.TIMEOUT)
     stream.delegation("d", to=None)
     stream.ruling("d", Status.REJECTED_CAPABILITY)
@@ -90,7 +90,7 @@ def test_the_text_says_what_the_json_says(metrics: Metrics, stream: Stream) -> N
     assert found["ether_messages_missed_total"] == {labels(): told["missed"]} == {labels(): 3}
     assert found["ether_window_messages_missed"][labels(window="60")] == told["windows"]["60"]["missed"] == 3
     assert found["ether_retries_total"][labels(agent="bob", capability="x.undo")] == 1
-    assert found["ether_unresolved_items_total"][labels(agent="bob", capability="x.undo")] == 1
+    assert found["ether_unresolved_items_total"][labels(agent="bob", capability="x.undo")] == 2
 
 
 def test_the_histogram_rises_to_its_count(metrics: Metrics, stream: Stream) -> None:

@@ -8,6 +8,7 @@ from ether import Agent, Runtime, capability
 from ether.testing import ManualClock
 from ether.testing.simulator import World
 from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
+from ether_actors.supervisor.registry.quota import MOST_RESUMED
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
@@ -43,6 +44,21 @@ def test_what_an_agent_had_begun_that_has_left_is_held_until_the_broker_has_hear
     assert (header.kind, unpack(first[header.body :])) == (Kind.RESUME, {"holding": {"a": [[ID, 2]]}})
     of_agent = [Kind(envelope[0]) for envelope in later if read_header(envelope).source == b"a"]
     assert of_agent == [Kind.UNREGISTER, Kind.REGISTER]
+
+
+def test_what_is_held_is_said_in_as_many_resumes_as_it_takes():
+    node, _ = World(ManualClock(0.0)).join("n")
+    held = [(number.to_bytes(16), 1) for number in range(2 * MOST_RESUMED + 1)]
+    body = {"condition": "gone", "reason": "stopped", "begun": held}
+
+    said = [
+        unpack(envelope[read_header(envelope).body :]) for envelope in node._session._resume([unregistering(body)], 0.0)
+    ]
+    node.abandon()
+
+    parts = [body["holding"]["a"] for body in said if "holding" in body]
+    assert [len(part) for part in parts] == [MOST_RESUMED, MOST_RESUMED, 1]
+    assert [tuple(one) for part in parts for one in part] == held
 
 
 def registered_names(bus: Runtime) -> set[str]:

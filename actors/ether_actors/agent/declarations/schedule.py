@@ -111,7 +111,7 @@ def every(seconds: float, *, at_start: bool = False, timeout: float | None = Non
         timeout: seconds that each has; None is the default of the bus.
 
     Raises:
-        InvalidManifest: a number is out of its range, or the method has a schedule already.
+        InvalidManifest: an argument is none that it can be, or the method has a schedule already.
 
     Example:
         class Heartbeat(Agent):
@@ -127,6 +127,8 @@ def every(seconds: float, *, at_start: bool = False, timeout: float | None = Non
         raise InvalidManifest("@every needs seconds, in parentheses: @every(60).")
     if not is_number(seconds) or not _LEAST <= seconds < math.inf:
         raise InvalidManifest(f"@every({seconds!r:.40}): the interval is a number of seconds, {_LEAST} or more.")
+    if not isinstance(at_start, bool):
+        raise InvalidManifest(f"@every(…, at_start={at_start!r:.40}): True or False.")
     return _marking(_Every(float(seconds), _checked("every", timeout), at_start))
 
 

@@ -262,7 +262,7 @@ class OutcomeReplay:
             state.event("outcomes_unread", outcomes=kept[start : start + _TOLD])
 
     def _unread(self, session: Session) -> list[tuple[Header, bytes]]:
-        """The outcomes on their way to a node, but for what `Delivery.tell` said outside the journal: that is said again."""
+        """The outcomes on their way to a node, but for what `BrokerState.tell` said outside the journal: that is said again."""
         under_way = self._under_way(session)
         found = ((read_header(envelope), envelope) for envelope in under_way if envelope[0] == Kind.RESPONSE)
         return [(header, envelope) for header, envelope in found if header.target and header.status not in INTERIM]

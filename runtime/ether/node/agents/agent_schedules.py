@@ -12,7 +12,7 @@ from ether_actors.agent.declarations.schedule import Schedule
 from ether_actors.delegator.handle import Handle
 from ether_actors.execution.cell import Cell, CellState
 from ether_actors.execution.resources import Resources
-from ether_broker.errors import EtherError
+from ether_broker.errors import Closed
 
 if TYPE_CHECKING:
     from ether_actors.agent.agent import Agent
@@ -120,7 +120,7 @@ class _Timer:
         if self._handle is None or self._handle.done:
             try:
                 self._handle = schedules.delegate(cell, self._capability, self.schedule.timeout)
-            except EtherError as error:  # such as the end of the runtime
+            except Closed as error:
                 logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
                 return
             if self._handle is not None:
