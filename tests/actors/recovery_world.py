@@ -121,6 +121,8 @@ class Life:
         """What came with outcomes of `ether.*`."""
         self.other: list[tuple[int, Status, str]] = []
         """Outcomes of what it never asked for: (number, status, code)."""
+        self.down: list[tuple[str, str]] = []
+        """What it monitored and went down: (agent or `node:NAME`, reason)."""
 
     # -- speaking ------------------------------------------------------------------------------------------------
 
@@ -144,6 +146,10 @@ class Life:
         for number, frame in self.channel.unsent():
             self.world.post(self, b"t", frame)
             self.channel.sent = number
+
+    def monitor(self, target: str) -> None:
+        number = request_id(self.make_number())
+        self.say(pack_envelope(Kind.MONITOR, request_id=number, target=target.encode()))
 
     def beat(self) -> None:
         """What a node does each second."""
@@ -281,6 +287,8 @@ class Life:
                         ))  # fmt: skip
                 case Kind.RESPONSE:
                     self._outcome(header, envelope)
+                case Kind.DOWN:
+                    self.down.append((header.target.decode(), unpack(envelope[header.body :])["reason"]))
 
     def _given(self, header: Header) -> None:
         number, agent = _number(header.request_id), header.target.decode()

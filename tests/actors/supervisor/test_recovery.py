@@ -1943,3 +1943,47 @@ def test_a_node_of_the_broker_before_is_told_as_down_unless_another_process_of_i
         world.pass_time(1.0)
 
     assert [node for _, node, _ in told(world, "node_down")] == ([] if comes else ["na"])
+
+
+@pytest.mark.parametrize(
+    ("comes", "reason"),
+    [
+        ("it", None),
+        ("another", "another process has its name after the broker was restarted"),
+        ("nobody", "it did not come back after the broker was restarted"),
+    ],
+)
+@pytest.mark.parametrize("target", ["na", "nb"], ids=["with an agent", "without agents"])
+def test_a_node_of_the_broker_before_counts_as_there_for_who_monitors_it_until_it_is_lost(
+    target: str, comes: str, reason: str | None
+):
+    world = World()
+    d, a = pair(world)
+    b = world.life("nb")
+    world.settle()
+    world.crash(clock=None)
+    it, other = (a, b) if target == "na" else (b, a)
+    it.is_dead = True
+    back(world, d, other)
+
+    d.monitor(f"node:{target}")
+    d.monitor("node:nowhere")
+    world.settle()
+    assert d.down == [("node:nowhere", "unknown")]
+    if comes == "it":
+        it.is_dead = False
+        back(world, it)
+    elif comes == "another":
+        world.life(target)
+        world.settle()
+        assert d.down[1:] == [(f"node:{target}", reason)]
+        d.monitor(f"node:{target}")  # that one is not lost with the one before
+    for _ in range(3 * int(DEFAULT_TIMING.reclaim)):
+        world.pass_time(1.0)
+
+    assert d.down[1:] == ([] if reason is None else [(f"node:{target}", reason)])
+    if comes == "it":
+        it.is_dead = True
+        for _ in range(3 * int(DEFAULT_TIMING.silence)):
+            world.pass_time(1.0)
+        assert [name for name, _ in d.down[1:]] == [f"node:{target}"]

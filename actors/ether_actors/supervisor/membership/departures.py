@@ -55,7 +55,7 @@ class Departures:
         state: of the broker.
         delivery: sends what waited.
         reassignment: rules on work.
-        tell: tells those who monitor an agent, or `node:NAME`, why it went down, and has a session pay for it.
+        tell: tells those who monitor an agent why it went down, and has a session pay for it.
     """
 
     def __init__(
@@ -84,12 +84,10 @@ class Departures:
     # -- who goes, and who comes back ----------------------------------------------------------------------------
 
     def lost(self, session: Session) -> None:
-        """Take the agents of a lost node out of every choice; their work is ruled on a share a step; their names are kept."""
-        self.left_behind(session)
-        self._tell(b"node:" + session.node.encode(), session.lost, session)
+        """Take the agents of a lost node, or those that it did not bring back, out of every choice.
 
-    def left_behind(self, session: Session) -> None:
-        """Treat the agents that a node did not bring back as those of a lost node."""
+        Their work is ruled on a share a step; their names are kept.
+        """
         self._go(list(session.agents.values()), _NODE_LOST)
 
     def leave(self, session: Session) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.membership.departures import Departures
-from ether_actors.supervisor.membership.monitors import Monitors
+from ether_actors.supervisor.membership.monitors import NODE, Monitors
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.membership.registering import Registering
@@ -45,6 +45,7 @@ __all__ = ["Membership"]
 
 _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
+_ANOTHER: Final = "another process has its name after the broker was restarted"
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
 _GONE: Final = "gone"
@@ -65,10 +66,10 @@ class Membership:
         self._state = state
         self._broker = broker
         self._on_lost = on_lost
-        self.monitors = Monitors(state)
-        """Who is told when one goes down."""
         self._unanswered = Unanswered(state)
         self._reconnection = Reconnection(state, delivery, reassignment, replay)
+        self.monitors = Monitors(state, self._reconnection.is_absent)
+        """Who is told when one goes down."""
         self.departures = Departures(state, delivery, reassignment, self.monitors.tell)
         """Agents that go."""
         self.registering = Registering(state, self._reconnection, self.departures)
@@ -115,7 +116,8 @@ class Membership:
                 self._identities[session] = identity
                 info["key"] = identity.fingerprint
             state.event("node_up", node=node)
-            self._reconnection.arrived(session)
+            if self._reconnection.arrived(session):
+                self.monitors.tell(NODE + node.encode(), _ANOTHER, session)
         body = pack({
             "broker": self._broker, "session": session.channel.session, "journal": state.journal.identity,
             "clock": state.now, "wall": state.wall, **state.session_table.timing.as_dict(),
@@ -198,7 +200,7 @@ class Membership:
                 self._lost(session)
             for session, was_back in self._reconnection.unreturned():
                 if was_back:
-                    self.departures.left_behind(session)
+                    self.departures.lost(session)
                 else:  # unless the node is in as another process, it is down
                     self._lost(session, is_down=state.session_table.find(session.node) is None)
         return 0.0 if state.session_table.lost else min(self._next_beat, self._next_check)
@@ -244,6 +246,8 @@ class Membership:
         if is_down and not session.was_told_bye:
             state.event("node_down", node=session.node, reason=session.lost)
         self.departures.lost(session)
+        if is_down:
+            self.monitors.tell(NODE + session.node.encode(), session.lost, session)
         self.monitors.clear(session)
         self._on_lost(session)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -18,8 +19,10 @@ from ether_broker.transport.sessions.cost import RIGHTS_SHIFT, TOLD_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
-__all__ = ["CLEARED", "TOLD_PER_STEP", "Monitors"]
+__all__ = ["CLEARED", "NODE", "TOLD_PER_STEP", "Monitors"]
 
+NODE: Final = b"node:"
+"""Before the name of a node that is monitored."""
 TOLD_PER_STEP: Final = 128
 """Monitors that one step tells."""
 _TURN: Final = 16
@@ -42,10 +45,16 @@ class _Watched:
 
 
 class Monitors:
-    """The monitors of all nodes."""
+    """The monitors of all nodes.
 
-    def __init__(self, state: BrokerState) -> None:
+    Args:
+        state: of the broker.
+        is_absent: whether a node is waited for that is not in; it counts as there.
+    """
+
+    def __init__(self, state: BrokerState, is_absent: Callable[[str], bool]) -> None:
         self._state = state
+        self._is_absent = is_absent
         self._watched: dict[bytes, _Watched] = {}
         """By name; those that nobody monitors any more are not among them."""
         self.telling: deque[_Watched] = deque()
@@ -130,14 +139,15 @@ class Monitors:
 
     def _may_watch(self, session: Session, target: bytes) -> bool:
         access, node = self._state.access, session.node
-        if target in session.agents or target in {b"node:", b"node:" + node.encode()} or access.may_observe(node):
+        if target in session.agents or target in {NODE, NODE + node.encode()} or access.may_observe(node):
             return True  # `node:` is nobody: a node asks for that to hear when all that came before has been read
         session.input.spend(len(session.rules) >> RIGHTS_SHIFT)
         return Grant(session.rules).knows_agent(name_of(target))
 
     def _is_there(self, target: bytes) -> bool:
-        if target.startswith(b"node:"):
-            return self._state.session_table.find(target[5:].decode(errors="replace")) is not None
+        if target.startswith(NODE):
+            node = name_of(target[len(NODE) :])
+            return self._state.session_table.find(node) is not None or self._is_absent(node)
         agent = self._state.registry.get(target)
         return agent is not None and agent.is_hosted
 

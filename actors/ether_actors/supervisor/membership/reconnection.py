@@ -55,6 +55,8 @@ class Reconnection:
         self._reassignment = reassignment
         self._expected: dict[bytes, _ExpectedNode] = {}
         """{digest: node}"""
+        self._absent: set[str] = set()
+        """Their names, as long as no process of such a name is in."""
         self._unclaimed: dict[bytes, list[Entry]] = {}
         """What had been given to each of their agents, oldest first."""
         self._until: float | None = None
@@ -80,17 +82,30 @@ class Reconnection:
         self._reclaim = replace(timing, silence=max(timing.silence, silence)).reclaim
         self._looked_at = self._state.now
         self._expected = {session.digest: _ExpectedNode(session) for session in sessions}
+        self._absent = {session.node for session in sessions}
         self._unclaimed = works
 
-    def arrived(self, session: Session) -> None:
-        """Give a node that is back time to register its agents."""
+    def is_absent(self, node: str) -> bool:
+        """Whether a node is waited for, and no process of its name is in."""
+        return node in self._absent
+
+    def arrived(self, session: Session) -> bool:
+        """Give a node that is back time to register its agents.
+
+        Returns:
+            Whether it is another process than the one that was waited for under its name.
+        """
+        was_absent = session.node in self._absent
+        self._absent.discard(session.node)
         node = self._expected.get(session.digest)
-        if node is not None and session.life == node.session.life:
+        is_back = node is not None and session.life == node.session.life
+        if node is not None and is_back:
             now = self._state.now
             if node.until is None:
                 node.until, node.end = now, now + _RETURNS * self._reclaim
             later = min(now + self._reclaim, node.end)  # it may break again and again as it comes back
             node.until = max(node.until, later)
+        return was_absent and not is_back
 
     def stood_still(self, now: float, seconds: float) -> None:
         """Note that this process did not run for a while: that does not count, and what came meanwhile is still to be read.
@@ -134,6 +149,7 @@ class Reconnection:
         for node in missing:
             session, was_back = node.session, node.until is not None
             del self._expected[session.digest]
+            self._absent.discard(session.node)
             session.lost = _WITHOUT_IT if was_back else _NOT_BACK
             self._give_up(session)
             unreturned.append((session, was_back))
