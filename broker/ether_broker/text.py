@@ -5,6 +5,7 @@ round (bidi controls), that nobody sees (zero-width and other format signs), tha
 pile hundreds of marks on one letter. None of it is dropped: it is written out, as `repr` does (`\x1b`, `\u202e`).
 
     printable          one line, everything else written out
+    error_text         of an exception
     one_line           one line of prose: blanks of any kind become one
     printable_lines    several lines; line ends and tabs stay
     json_text          JSON; what is not printable is `\uXXXX`, so it stays valid and loses nothing
@@ -24,6 +25,7 @@ from typing import Any, Final
 from unicodedata import category
 
 __all__ = [
+    "error_text",
     "json_text",
     "markdown",
     "markdown_cell",
@@ -54,6 +56,14 @@ def printable(text: object, most: int | None = None) -> str:
     whole = str(text)
     shown = _LINE.sub(_written_out, whole if most is None else whole[: most + 1])
     return shown if most is None or len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def error_text(error: BaseException) -> str:
+    """What an exception says of itself; its `__str__` may be a user's, and raise."""
+    try:
+        return str(error)
+    except BaseException as bug:  # noqa: BLE001  whatever it is, what it says is not what matters
+        return f"(its text cannot be had: {type(bug).__name__})"
 
 
 def one_line(text: str, most: int | None = None) -> str:

@@ -705,26 +705,28 @@ class Runtime:
             timeout: seconds to wait for the list.
 
         Returns:
-            Handles: of the given ids, then of open delegations, then of the other ended ones. Only those of open ones know
-                their `capability`; of the others it is empty, and the request id says what was asked. A delegation that the
-                bus does not know ends FAILED_EXECUTION `broker_lost`.
+            Handles: of the given ids in their order, then of open delegations, then of the other ended ones. Only those of open
+                ones know their `capability`; of the others it is empty, and the request id says what was asked. A delegation
+                that the bus does not know ends FAILED_EXECUTION `broker_lost`.
 
         Raises:
             InvalidEnvelope: a request id is no UUID.
             UsageError: `request_ids` is one id, and no list of ids.
+            Rejected: the bus does not list them, such as with `journal_unavailable`.
             Closed: the runtime is not open.
         """
-        if isinstance(request_ids, str):
+        if isinstance(request_ids, str | bytes) or not hasattr(request_ids, "__iter__"):
             raise UsageError(
                 f"collect takes a list of request ids, as in bus.collect([request_id]); this is {request_ids!r:.80}."
             )
+        ids = dict.fromkeys(id_bytes(str(request_id)) for request_id in request_ids)
+        named = {request_id: position for position, request_id in enumerate(ids)}
         listed = self._list("ether.outcomes", timeout=timeout)
         found = {bytes(item["request_id"]): (str(item["capability"]), item["left"]) for item in listed}
-        named = [id_bytes(str(request_id)) for request_id in request_ids]
         wanted = [(request_id, *said) for request_id, said in found.items()]  # what ends meanwhile is listed twice
         wanted += [(request_id, "", None) for request_id in named if request_id not in found]
-        urgent = set(named)  # the broker looks them up a few at a time, and in this order
-        wanted.sort(key=lambda item: 0 if item[0] in urgent else 1 if item[2] is not None else 2)
+        # the broker looks them up a few at a time, and in this order
+        wanted.sort(key=lambda item: named.get(item[0], len(named) + (item[2] is None)))
         return self.node.outgoing.take_up(wanted)
 
     # -- watching ------------------------------------------------------------------------------------------------

@@ -20,9 +20,11 @@ def test_a_delegator_collects_what_it_names_before_the_rest(tmp_path: Path) -> N
         assert [handle.result().data for handle in handles] == [0, 1, 2, 3, 4]
 
     with Runtime(journal=tmp_path / "journal.db", name="desk") as again:
-        collected = again.collect([handles[3].id])
+        named = [handles[3].id, "018f6b1e-0000-7000-8000-000000000000", handles[1].id, handles[3].id, handles[4].id]
+        collected = again.collect(named)
 
-        assert collected[0].id == handles[3].id
+        assert [handle.id for handle in collected[:4]] == list(dict.fromkeys(named)), "in their order"
+        del collected[1]
         assert sorted(handle.id for handle in collected) == sorted(handle.id for handle in handles)
-        assert collected[0].result(10.0).data == 3
+        assert [handle.result(10.0).data for handle in collected[:3]] == [3, 1, 4]
         assert sorted(handle.result(10.0).data for handle in collected) == [0, 1, 2, 3, 4]

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -429,9 +430,10 @@ def test_an_empty_name_is_no_name(make: Callable[[], Runtime]) -> None:
         make()
 
 
-def test_one_id_is_no_list_of_ids(bus: Runtime) -> None:
+@pytest.mark.parametrize("one", ["0190c8a0-0000-7000-8000-000000000000", b"x" * 16, UUID(int=7), None, 5])
+def test_one_id_is_no_list_of_ids(bus: Runtime, one: Any) -> None:
     with pytest.raises(UsageError, match=r"collect takes a list of request ids, as in bus\.collect\(\[request_id\]\)"):
-        bus.collect("0190c8a0-0000-7000-8000-000000000000")
+        bus.collect(one)
 
 
 def test_a_capability_of_the_bus_is_no_agents() -> None:

@@ -54,6 +54,11 @@ class Worker(Agent):
             raise ValueError("negative")
         return n
 
+    @capability("work.spend")
+    def spend(self, n: int, task: Task) -> int:
+        task.budget.spend(cost=0.5)
+        return n
+
     @capability("work.name")
     def name(self, task: Task) -> str:
         return task.agent
@@ -64,6 +69,12 @@ class Chief(Agent):
     def map(self, count: int, task: Task) -> list[int]:
         part = task.budget.part(4)
         mapped = task.map("work.do", ({"n": n} for n in range(count)), window=4, budget=part)
+        return [response.unwrap().data for response in mapped]
+
+    @capability("chief.spend")
+    def spend(self, count: int, parts: int, task: Task) -> list[int]:
+        budget = task.budget.part(parts) if parts else None
+        mapped = task.map("work.spend", ({"n": n} for n in range(count)), window=4, budget=budget)
         return [response.unwrap().data for response in mapped]
 
 
@@ -205,6 +216,20 @@ def test_a_handler_maps_within_its_budget(bus: Runtime) -> None:
     response = bus.delegate("chief.map", {"count": 30}, budget=Budget(max_cost=1.0)).result(PATIENCE)
 
     assert response.unwrap().data == list(range(30))
+
+
+@pytest.mark.parametrize("parts", [0, 1, 4])
+def test_an_item_waits_for_what_those_before_it_leave_of_the_budget(bus: Runtime, parts: int) -> None:
+    enough = bus.delegate("chief.spend", {"count": 30, "parts": parts}, budget=Budget(max_cost=16.0)).result(PATIENCE)
+    too_little = bus.delegate("chief.spend", {"count": 40, "parts": parts}, budget=Budget(max_cost=16.0)).result(
+        PATIENCE
+    )
+
+    assert enough.unwrap().data == list(range(30))
+    assert enough.metadata["cost"] == 15.0
+    assert too_little.status is Status.PARTIAL
+    assert too_little.metadata["cost"] == 16.0
+    assert any("is used up" in line for line in too_little.unresolved)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,6 +126,27 @@ def test_agents_that_come_and_go_and_topics_without_end_leave_little_to_be_remem
         unwatched.tell("job", f"the event x{number}", FAILED)
     assert 500 < len(unwatched._agents) <= 1_000
     assert 32 < len(unwatched._agents["job"].failures) <= 64
+
+
+def test_each_failure_is_told_or_counted_though_agents_and_kinds_make_room(caplog: pytest.LogCaptureFixture) -> None:
+    now, number = 0.0, 0
+    unwatched = UnwatchedFailures(SessionState(), lambda: now)
+    with caplog.at_level(logging.WARNING, "ether"):
+        for round_ in range(3_000):
+            now += 0.8
+            for agent, what in (
+                (f"job-{round_ % 1_500}", "x"),
+                ("job", f"x{round_ % 100}"),
+                ("job", f"x{round_ % 100}"),
+            ):
+                unwatched.tell(agent, f"the event {what}", FAILED)
+                number += 1
+    lines = told(caplog)
+    counted = sum(int(count.replace(",", "")) for line in lines for count in re.findall(r"\(([\d,]+) ", line))
+    left = unwatched._untold + sum(
+        agent.untold + sum(failure.more for failure in agent.failures.values()) for agent in unwatched._agents.values()
+    )
+    assert len(lines) + counted + left == number
 
 
 def test_of_more_agents_than_are_remembered_none_is_told_twice_a_minute(caplog: pytest.LogCaptureFixture) -> None:

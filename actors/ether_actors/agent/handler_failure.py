@@ -14,6 +14,7 @@ from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost, OutcomeError
+from ether_broker.text import error_text
 
 __all__ = ["error_response", "is_crash", "judge", "told_of"]
 
@@ -29,17 +30,17 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
         message = f"{agent} crashed while it worked on this."
         return error_response(work, agent, Status.FAILED_EXECUTION, "agent_restarted", message, now), False
     if work.task is None and isinstance(error, EtherError):
-        return error_response(work, agent, Status.REJECTED_CONTEXT, error.code, _words(error), now), False
+        return error_response(work, agent, Status.REJECTED_CONTEXT, error.code, error_text(error), now), False
     return error_response(work, agent, now=now, **told_of(error)), is_crash(error)
 
 
 def told_of(error: BaseException) -> dict[str, Any]:
     """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`."""
     if isinstance(error, ParameterError):
-        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": _words(error), **error.fields}
+        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": error_text(error), **error.fields}
     code = AgentCrash.code if is_crash(error) else "exception"
     code = type(error).code if isinstance(error, EtherError) else code  # of an outcome: not that one's own
-    words = _words(error)
+    words = error_text(error)
     message = words if isinstance(error, OutcomeError) else f"{type(error).__name__}: {words}"
     if isinstance(error, BudgetExceeded):
         return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (words,)}
@@ -68,11 +69,3 @@ def error_response(  # noqa: PLR0917  an error's parts, in the order of the resp
         error=ErrorInfo(code=code, message=message, retryable=retryable or code in _RETRYABLE, traceback=traceback),
         attempt=work.header.attempt, elapsed=None if task is None else task.elapsed, timestamp=now, **fields,
     )  # fmt: skip
-
-
-def _words(error: BaseException) -> str:
-    """What an exception says of itself; its `__str__` may be a user's, and raise."""
-    try:
-        return str(error)
-    except BaseException as bug:  # noqa: BLE001  whatever it is, the delegation still gets an outcome
-        return f"(its text cannot be had: {type(bug).__name__})"

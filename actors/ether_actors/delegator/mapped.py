@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from queue import SimpleQueue
 from typing import Any, Final, Self, TypeVar
 
@@ -12,13 +12,14 @@ from ether_actors.delegator.handle import Handle, HandleHost
 from ether_actors.threads.loop_queue import LoopQueue
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import EtherError, InvalidEnvelope, PayloadTooLarge, UsageError
+from ether_broker.errors import BudgetExceeded, EtherError, InvalidEnvelope, PayloadTooLarge, UsageError
 
 __all__ = ["WINDOW", "Mapped"]
 
 WINDOW: Final = 64
 """Delegations that are open at a time."""
 _Queue = TypeVar("_Queue", SimpleQueue[Handle], LoopQueue[Handle])
+_NOTHING: Final = object()
 _AHEAD: Final = 16
 """Windows of outcomes that are kept for an item before them that takes long; then nothing further is begun."""
 
@@ -27,10 +28,11 @@ class Mapped:
     """The outcomes of `bus.map`, in the order of the items; iterate with for or async for, once.
 
     An item whose work fails has its outcome in its place, as every delegation has, and so has one that cannot be sent:
-    REJECTED_CONTEXT. What keeps all further items from being begun, such as Closed or what the iterable raises, is raised
-    when the outcomes before it have been given. Items are taken as they are needed, none before the iteration begins; one
-    that is never iterated is told as a RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or
-    the end of a `with` or `async with` block, cancels what is open. For one thread, or one task, at a time.
+    REJECTED_CONTEXT. An item for which the task has no budget left waits until one that is open has an outcome. What keeps
+    all further items from being begun, such as Closed or what the iterable raises, is raised when the outcomes before it have
+    been given. Items are taken as they are needed, none before the iteration begins; one that is never iterated is told as a
+    RuntimeWarning. Whoever leaves the iteration begins nothing more, and `close`, or the end of a `with` or `async with` block,
+    cancels what is open. For one thread, or one task, at a time.
 
     Example:
         texts = [{"text": "word " * n} for n in range(100)]
@@ -63,7 +65,9 @@ class Mapped:
         self._check_may_wait = check_may_wait
         self._error: Exception | None = None
         """What kept the items that are left from being begun."""
-        self._items = iter(items)
+        self._items: Iterator[Any] = iter(items)
+        self._put_back: Any = _NOTHING
+        """An item that the budget has no room for, until an outcome is here."""
         self._window = window
         self._order: deque[Handle | Response] = deque()
         """What has been begun and not been given yet."""
@@ -123,7 +127,7 @@ class Mapped:
 
     def close(self) -> None:
         """Cancel what is open, and begin and give nothing more."""
-        self._items, self._is_used = iter(()), True
+        self._items, self._put_back, self._is_used = iter(()), _NOTHING, True
         for handle in self._order:
             if isinstance(handle, Handle):
                 handle.cancel()
@@ -160,12 +164,8 @@ class Mapped:
             self._note(ended.get_nowait())
         last: Handle | None = None
         while self._open < self._window and len(self._order) < _AHEAD * self._window:
-            try:
-                item = next(self._items)
-            except StopIteration:
-                break
-            except Exception as error:  # noqa: BLE001  the iterable's own: what was begun before has its outcomes first
-                self._items, self._error = iter(()), error
+            item = self._take()
+            if item is _NOTHING:
                 break
             try:
                 last = self._delegate(item)
@@ -174,8 +174,11 @@ class Mapped:
                 self.done += 1
                 self.failed += 1
                 continue
-            except EtherError as error:  # such as a runtime that was closed, or a budget that is used up
-                self._items, self._error = iter(()), error
+            except EtherError as error:
+                if isinstance(error, BudgetExceeded) and self._open:  # what is open gives back what it does not use
+                    self._put_back = item
+                else:  # such as a runtime that was closed
+                    self._items, self._error = iter(()), error
                 break
             self._order.append(last)
             self._open += 1
@@ -184,6 +187,17 @@ class Mapped:
         if last is not None:
             last._owner.flush()  # noqa: SLF001  as above
         return bool(self._order)
+
+    def _take(self) -> Any:
+        """The next item, or `_NOTHING`."""
+        item, self._put_back = self._put_back, _NOTHING
+        if item is not _NOTHING:
+            return item
+        try:
+            return next(self._items, _NOTHING)
+        except Exception as error:  # noqa: BLE001  the iterable's own: what was begun before has its outcomes first
+            self._items, self._error = iter(()), error
+            return _NOTHING
 
     def _note(self, handle: Handle) -> None:
         self._open -= 1

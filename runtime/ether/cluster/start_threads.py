@@ -12,6 +12,7 @@ from typing import Final
 from ether.cluster.cluster_spec import NamedAgents
 from ether.node.agents.agent_host import NotStarted
 from ether_broker.errors import EtherError
+from ether_broker.text import error_text
 
 __all__ = ["AgentStart", "StartThreads", "and_so", "await_starts", "start_in_order", "words_of"]
 
@@ -61,9 +62,10 @@ class AgentStart:
 
     def _fail(self, error: BaseException) -> None:
         unexplained = None if isinstance(error, EtherError) else error
-        logger.error("%s did not start: %s", self.wished.names[0], error, exc_info=unexplained)
+        words = words_of(error)
+        logger.error("%s did not start: %s", self.wished.names[0], words, exc_info=unexplained)
         self.refused = error
-        self.failed.update(dict.fromkeys(self.wished.told, words_of(error)))
+        self.failed.update(dict.fromkeys(self.wished.told, words))
 
 
 class StartThreads:
@@ -151,4 +153,4 @@ def words_of(error: BaseException) -> str:
     """What a report says of an error with which something did not start."""
     if isinstance(error, NotStarted):
         error = error.error
-    return str(error) if isinstance(error, EtherError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, EtherError) else f"{type(error).__name__}: {error_text(error)}"

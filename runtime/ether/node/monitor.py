@@ -38,33 +38,39 @@ class Monitor:
         self.target = target
         """An agent's name, or `node:NAME`."""
         self.reason: str = ""
-        """Why it went down; `unknown` if it was not there, `access_denied` or `too_much` if the bus does not watch it for us.
+        """Why it went down; empty until it has fired.
 
-        Empty until it has fired.
+        `unknown` if it was not there, `access_denied` or `too_much` if the bus does not watch it for us, and `broker_lost` if
+        nobody knows, as the broker was lost and had no journal.
         """
         self._wait = wait
         self._take_back = take_back
-        self._fired = Latch()
+        self._is_down = False
+        self._ended = Latch()
+        """It has fired, or fires no more."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Monitor], None]] = []
 
     @property
     def is_down(self) -> bool:
         """Whether it has fired."""
-        return self._fired.is_set()
+        return self._is_down
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it fires; False when `timeout` seconds were not enough.
+        """Wait until it fires; False when `timeout` seconds were not enough, or it was cancelled, or the runtime closed.
 
         Raises:
             UsageError: it has not fired, and the calling thread runs an event loop or a callback of a handle, which must not
                 wait: use `add_callback`.
         """
-        return self.is_down or self._wait(self._fired, timeout)
+        if not self._ended.is_set():
+            self._wait(self._ended, timeout)
+        return self._is_down
 
     def cancel(self) -> None:
         """Watch no more: it does not fire any more, unless it is about to."""
         self._take_back()
+        self.end()
 
     def add_callback(self, callback: Callable[[Monitor], None]) -> None:
         """Call `callback(monitor)` when it fires, in a thread of the node's pool; if it has, at once and in this thread.
@@ -77,6 +83,10 @@ class Monitor:
                 return
         callback(self)
 
+    def end(self) -> None:
+        """Let go who waits: it fires no more."""
+        self._ended.set()
+
     def fire(self, reason: str) -> None:
         """Note that the target went down."""
         with self._lock:
@@ -84,7 +94,8 @@ class Monitor:
                 return
             self.reason = reason
             callbacks = self._callbacks
-            self._fired.set()
+            self._is_down = True
+            self._ended.set()
         for callback in callbacks:
             try:
                 callback(self)

@@ -34,6 +34,7 @@ class Monitors:
         self._check_may_wait = check_may_wait
         self._resources = resources
         self._monitors: dict[bytes, Monitor] = {}
+        self._is_closed = False
 
     def monitor(self, target: str) -> Monitor:
         """Watch an agent, or `node:NAME`."""
@@ -41,6 +42,8 @@ class Monitors:
         said = _watch(token, target)
         monitor = self._monitors[token] = Monitor(target, self._wait, lambda: self._unmonitor(token, target))
         self._sender.send_now(said)
+        if self._is_closed:
+            monitor.end()
         return monitor
 
     def _wait(self, fired: Waitable, timeout: float | None) -> bool:
@@ -65,11 +68,21 @@ class Monitors:
         """What a broker has to be asked again that knows of no monitor of ours."""
         return [_watch(token, monitor.target) for token, monitor in list(self._monitors.items())]
 
-    def lose(self, reason: str) -> None:
-        """Fire all, as OTP's `noconnection`: nobody knows how their targets are."""
+    def take(self) -> list[Monitor]:
+        """Take out all."""
         monitors, self._monitors = self._monitors, {}
-        for monitor in monitors.values():
+        return list(monitors.values())
+
+    def lose(self, monitors: list[Monitor], reason: str) -> None:
+        """Fire some, as OTP's `noconnection`: nobody knows how their targets are."""
+        for monitor in monitors:
             self._resources.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]  # its default is its only argument
+
+    def close(self) -> None:
+        """End all, and those that are yet to be made: nobody is told anything any more."""
+        self._is_closed = True  # first: a thread that makes one from now on ends it itself
+        for monitor in self.take():
+            monitor.end()
 
 
 def _watch(token: bytes, target: str, body: bytes = b"") -> bytes:

@@ -200,6 +200,7 @@ class Node:
         self.agent_host.close()
         self.observers.close()
         self.outgoing.close()
+        self.monitors.close()
         self._stop_fetching()
         self._control_calls.close()
         self._link.close(1.0)
@@ -208,6 +209,7 @@ class Node:
     def abandon(self) -> None:
         """End without a word, as if the process had died: what runs is cancelled, and nobody is told."""
         self._session_state.is_draining = True
+        self.monitors.close()
         self._stop_fetching()
         self._control_calls.close()
         self.resources.close(0.0)

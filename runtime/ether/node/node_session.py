@@ -21,6 +21,7 @@ from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether.node.connection.session_state import SessionState, Welcome
 from ether.node.delegations.outgoing import OutgoingDelegations
+from ether.node.monitor import Monitor
 from ether.node.monitors import Monitors
 from ether.version import __version__
 from ether_actors.delegator.handle import Handle
@@ -240,7 +241,7 @@ class NodeSession:
         self._outgoing.awaited.begin(awaiting)
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
-            *_chunks({name: held for name, held in holding.items() if held}),
+            *_chunks(holding),
             self._registration(),
             *self._agent_host.registrations(but=left_agents),
             *self._observers.wishes(),
@@ -256,9 +257,11 @@ class NodeSession:
         REGISTER goes out before the handles end: who delegates again at once is known there by then.
         """
         owed: list[Handle] = []
+        monitors: list[Monitor] = []
 
         def renew(left: list[bytes]) -> list[bytes]:
             owed.extend(self._outgoing.pending)
+            monitors.extend(self._monitors.take())  # what is made from now on, the new broker watches
             control = [envelope for envelope in left if _is_kept(envelope) and envelope[0] not in _MARKED]
             self._observers.begin_again()
             return [
@@ -271,7 +274,7 @@ class NodeSession:
         what = f"{len(owed)} delegations" if owed else "nothing"
         logger.warning("the broker was lost, and with it %s that this node waited for", what)
         self._outgoing.lose(owed)
-        self._monitors.lose("broker_lost")
+        self._monitors.lose(monitors, "broker_lost")
 
     def _asked_before(self, left: list[bytes]) -> list[bytes]:
         """The REGISTERs that the broker before had taken and not answered; what observers ask is among their wishes."""
@@ -292,11 +295,14 @@ class NodeSession:
 
 def _chunks(holding: dict[str, dict[bytes, int]]) -> list[bytes]:
     """RESUME for what is held, as many envelopes as it takes."""
-    return [
-        pack_envelope(Kind.RESUME, body=pack({"holding": {name: items[first : first + MOST_RESUMED]}}))
-        for name, items in ((name, list(held.items())) for name, held in holding.items())
-        for first in range(0, len(items), MOST_RESUMED)
-    ]
+    held = [(name, item) for name, items in holding.items() for item in items.items()]
+    chunks = []
+    for first in range(0, len(held), MOST_RESUMED):
+        by_agent: dict[str, list[tuple[bytes, int]]] = {}
+        for name, item in held[first : first + MOST_RESUMED]:
+            by_agent.setdefault(name, []).append(item)
+        chunks.append(pack_envelope(Kind.RESUME, body=pack({"holding": by_agent})))
+    return chunks
 
 
 def _once_more(envelope: bytes, ahead: float) -> bytes:

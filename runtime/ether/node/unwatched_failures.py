@@ -135,8 +135,10 @@ class UnwatchedFailures:
         of_agent.recent.append(now)
         self._recent.append(now)
         failure.at, failure.more, of_agent.untold, self._untold = now, 0, 0, 0
-        _put_newest(self._agents, agent, of_agent, _MOST_AGENTS)
-        _put_newest(of_agent.failures, key, failure, _MOST_OF_ONE)
+        if (gone := _put_newest(self._agents, agent, of_agent, _MOST_AGENTS)) is not None:
+            self._untold += gone.untold + sum(one.more for one in gone.failures.values())
+        if (left_out := _put_newest(of_agent.failures, key, failure, _MOST_OF_ONE)) is not None:
+            of_agent.untold += left_out.more
         return again
 
 
@@ -144,8 +146,8 @@ def _is_full(times: deque[float], now: float) -> bool:
     return len(times) == times.maxlen and now - times[0] < _PAUSE
 
 
-def _put_newest(known: dict[_K, _V], key: _K, value: _V, most: int) -> None:
+def _put_newest(known: dict[_K, _V], key: _K, value: _V, most: int) -> _V | None:
+    """Put a value in; returns the oldest, if that has to make room."""
     known.pop(key, None)
     known[key] = value
-    if len(known) > most:
-        del known[next(iter(known))]
+    return known.pop(next(iter(known))) if len(known) > most else None

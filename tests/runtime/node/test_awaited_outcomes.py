@@ -64,6 +64,13 @@ def test_they_are_asked_for_some_ticks_after_the_session_began_unless_they_have_
     awaited: AwaitedOutcomes, said: Said, pending: set[bytes]
 ) -> None:
     awaited.begin(list(IDS))
+    assert not awaited.may_come(IDS[0], 0.0), "none has come"
+    awaited.came(IDS[1], 7.0)
+    assert awaited.may_come(IDS[0], 16.9)
+    assert not awaited.may_come(IDS[0], 17.0)
+    assert not awaited.may_come(IDS[1], 16.9)
+    awaited.gave_up(IDS[0])
+    assert not awaited.may_come(IDS[0], 16.9)
     assert awaited.is_waiting
     tick(awaited, 2)
     assert said.took() == []
@@ -142,17 +149,25 @@ def test_what_is_waited_for_already_is_not_asked_for_again(monkeypatch: pytest.M
         assert asked == [[IDS[0]], [IDS[1]]]
 
 
-def test_what_was_taken_up_has_time_while_any_outcome_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("left", [None, 5.0], ids=["ended", "open when it was listed"])
+def test_what_was_taken_up_has_time_while_others_come(monkeypatch: pytest.MonkeyPatch, left: float | None) -> None:
     with TestRuntime() as bus:
         bus.start(Counter)
         outgoing = bus.node.outgoing
-        monkeypatch.setattr(outgoing.awaited, "ask", lambda _ids: None)  # the broker is slow
-        (slow,) = outgoing.take_up([(IDS[0], "", None)])
-        for _ in range(5):
-            bus.advance(8.0)
-            assert bus.delegate("text.count", {"text": "one"}).result().data == 1
+        ask = outgoing.awaited.ask
+        monkeypatch.setattr(outgoing.awaited, "ask", outgoing.awaited.missing.update)  # the broker is slow
+        slow, *others = outgoing.take_up([(request_id, "", left) for request_id in IDS[:6]])
+        for other in others:
+            bus.advance(4.0)
+            ask([other.key])
+            outgoing.flush()
+            error = other.result().error
+            assert error is not None
+            assert error.code == "broker_lost"
         assert not slow.done
-        bus.advance(15.0)
+        for _ in range(3):
+            bus.advance(5.0)
+            assert bus.delegate("text.count", {"text": "one"}).result().data == 1, "which was not asked for again"
         error = slow.outcome().error
         assert error is not None
         assert error.code == "broker_unreachable"

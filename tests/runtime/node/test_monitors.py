@@ -82,3 +82,63 @@ def test_a_callback_that_raises_is_logged_and_the_others_are_called(
     assert "a callback of the monitor of counter raised" in caplog.text, "in the order in which they were added"
     with pytest.raises(ZeroDivisionError):
         monitor.add_callback(lambda _: 1 / 0)
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_who_waits_is_let_go_when_nobody_will_tell_any_more(tmp_path: Path, how: str) -> None:
+    said: list[bool] = []
+    url = f"ipc://{tmp_path}/bus.sock"
+    with Runtime(bind=url) as bus, Runtime.connect(url) as node:
+        bus.start(Counter)
+        monitor = node.monitor("counter")
+        waiting = threading.Thread(target=lambda: said.append(monitor.wait()))
+        waiting.start()
+        monitor.cancel() if how == "cancel" else node.close()
+        waiting.join(10.0)
+        assert not waiting.is_alive()
+        assert said == [False]
+        assert not monitor.is_down
+        assert not monitor.reason
+        assert monitor.wait() is False
+
+
+def test_a_task_that_waits_in_a_thread_does_not_keep_its_program_from_ending(tmp_path: Path) -> None:
+    url = f"ipc://{tmp_path}/bus.sock"
+
+    async def main() -> None:
+        async with Runtime.connect(url) as node:
+            waiting = asyncio.create_task(asyncio.to_thread(node.monitor("counter").wait))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+
+    with Runtime(bind=url) as bus:
+        bus.start(Counter)
+        program = threading.Thread(target=asyncio.run, args=(main(),))
+        program.start()
+        program.join(10.0)
+        assert not program.is_alive()
+
+
+def test_one_that_is_made_as_the_runtime_closes_is_let_go(bus: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monitors = bus.node.monitors
+    send = monitors._sender.send_now
+    monkeypatch.setattr(type(monitors._sender), "send_now", lambda _self, said: (monitors.close(), send(said)))
+    assert monitors.monitor("counter").wait() is False
+
+
+def test_one_that_is_made_as_what_the_broker_owed_ends_is_watched_by_the_next(
+    bus: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, made = bus.node._session, list[Any]()
+    monkeypatch.setattr(session, "_begin_link", lambda renew: renew([]))
+    monkeypatch.setattr(bus.node.outgoing, "lose", lambda _owed: made.append(bus.monitor("counter")))
+    before = bus.monitor("counter")
+
+    session._restart()
+
+    assert before.wait(10.0)
+    assert before.reason == "broker_lost"
+    assert not made[0].is_down
+    bus.stop("counter")
+    assert made[0].wait(10.0)
+    assert made[0].reason == "stopped"

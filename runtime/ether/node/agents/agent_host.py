@@ -29,6 +29,7 @@ from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError
 from ether_broker.name_hint import nearest
+from ether_broker.text import error_text
 from ether_broker.transport.link import REFUSED
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.frame import DRAINS, Flag, Header, Kind, pack_envelope
@@ -61,7 +62,7 @@ class NotStarted(Exception):
     """
 
     def __init__(self, error: BaseException, stopped: Collection[str] = ()) -> None:
-        super().__init__(str(error))
+        super().__init__(error_text(error))
         self.error: BaseException = error
         self.stopped: Collection[str] = stopped
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Container
+from math import inf
 from typing import Final
 
 from ether.node.connection.sender import Sender
@@ -12,10 +13,12 @@ from ether_actors.supervisor.registry.quota import MOST_RESUMED
 from ether_broker.envelope.payload import pack
 from ether_broker.wire.frame import Kind, pack_envelope
 
-__all__ = ["AwaitedOutcomes"]
+__all__ = ["COLLECT", "AwaitedOutcomes"]
 
 _SETTLED: Final = 3
 """Ticks after which what another thread was about to send as a session began is at the broker, and not unknown there."""
+COLLECT: Final = 10.0
+"""Seconds in which the outcome of what has ended must have come, from then on and from each other outcome that comes."""
 _AGAIN: Final = 50
 """Ticks after which a RESUME that was refused is said again."""
 
@@ -39,6 +42,10 @@ class AwaitedOutcomes:
         """Ticks until then; they pass only while this process runs."""
         self._asked: dict[bytes, list[bytes]] = {}
         """{token of a RESUME of this session: its request ids}; those that have all come are forgotten now and then."""
+        self.missing: set[bytes] = set()
+        """Request ids of what has been asked for and has not come."""
+        self._came_at = -inf
+        """When the last of them came."""
         self._ticks = 0
         self._lock = threading.Lock()
         """Of what is owed and asked: any thread may ask, as for `collect`."""
@@ -54,14 +61,30 @@ class AwaitedOutcomes:
             before = itertools.chain(self._owed, *self._asked.values())
             self._owed = list(dict.fromkeys(itertools.chain(request_ids, before)))
             self._asked, self._pause = {}, _SETTLED
+            self.missing.update(self._owed)
 
     def ask(self, request_ids: list[bytes]) -> None:
         """Ask for them now."""
+        self.missing.update(request_ids)
         for first in range(0, len(request_ids), MOST_RESUMED):
             token, part = self._make_id(), request_ids[first : first + MOST_RESUMED]
             with self._lock:
                 self._asked[token] = part
             self._sender.send(pack_envelope(Kind.RESUME, request_id=token, body=pack({"awaiting": part})))
+
+    def came(self, request_id: bytes, now: float) -> None:
+        """Note that an outcome is here."""
+        if request_id in self.missing:
+            self.missing.discard(request_id)
+            self._came_at = now
+
+    def gave_up(self, request_id: bytes) -> None:
+        """Note that nobody waits for an outcome any more."""
+        self.missing.discard(request_id)
+
+    def may_come(self, request_id: bytes, now: float) -> bool:
+        """Whether the broker may be about to send an outcome: it was asked for, and others of those have just come."""
+        return request_id in self.missing and now < self._came_at + COLLECT
 
     def refused(self, token: bytes) -> bool:
         """Ask again later for what a RESUME asked: the node waits for too much.

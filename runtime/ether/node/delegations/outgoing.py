@@ -14,7 +14,7 @@ from typing import Any, Final
 from ether.node.connection.broker_clock import BrokerClock
 from ether.node.connection.sender import SendCall, Sender
 from ether.node.connection.session_state import SessionState
-from ether.node.delegations.awaited_outcomes import AwaitedOutcomes
+from ether.node.delegations.awaited_outcomes import COLLECT, AwaitedOutcomes
 from ether.node.delegations.retried_delegation import RetriedDelegation
 from ether_actors.delegator.handle import Handle
 from ether_actors.delegator.retry import Retry
@@ -31,8 +31,6 @@ from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["OutgoingDelegations"]
 
-_COLLECT: Final = 10.0
-"""Seconds in which the outcome of what has ended must have come, from then on and from each other outcome that comes."""
 _STOOD_STILL: Final = 1.5
 """Heartbeats between two looks after which it was this process that was late."""
 _OWN_GRACE: Final = 0.5
@@ -86,10 +84,6 @@ class OutgoingDelegations:
         self._pending: dict[bytes, Handle] = {}
         self.awaited: AwaitedOutcomes = AwaitedOutcomes(sender, resources.make_id, self._pending)
         """Those of them from before this session."""
-        self._collecting: set[bytes] = set()
-        """Request ids of what was taken up and was not open, which the bus may not know."""
-        self._delivered_at = 0.0
-        """When the last outcome came, of those that came while one of them had not."""
         self._followers: set[Handle] = set()
         """Handles of requests that were under way already."""
         self._looked = 0.0
@@ -261,13 +255,11 @@ class OutgoingDelegations:
         for request_id, capability, left in wanted:
             handle = self._pending.get(request_id)
             if handle is None:
-                deadline = now + (_COLLECT if left is None else left)
+                deadline = now + (COLLECT if left is None else left)
                 made = self.resources.handle_type(self, request_id, self._source, capability.encode(), b"", deadline)
                 handle = self._pending.setdefault(request_id, made)  # another thread may take it up too
                 if handle is made:
                     fresh.append(request_id)
-                    if left is None:
-                        self._collecting.add(request_id)
                     if self._is_closed:
                         self._end_closed(handle)
             handles.append(handle)
@@ -280,9 +272,8 @@ class OutgoingDelegations:
         handle = self._pending.get(header.request_id)
         if handle is not None and handle.deliver(header, envelope):
             self._pending.pop(header.request_id, None)
-            if self._collecting:
-                self._collecting.discard(header.request_id)
-                self._delivered_at = self.resources.monotonic()
+            if self.awaited.missing:
+                self.awaited.came(header.request_id, self.resources.monotonic())
 
     # -- what a handle needs -------------------------------------------------------------------------------------
 
@@ -333,9 +324,7 @@ class OutgoingDelegations:
             code, message = "journal_unavailable", f"{_UNWRITTEN} {self._session_state.trouble}"
         grace = self._session_state.timing.grace
         for handle in self.pending:
-            if handle.deadline + grace < now and not (
-                handle.key in self._collecting and now < self._delivered_at + _COLLECT
-            ):
+            if handle.deadline + grace < now and not self.awaited.may_come(handle.key, now):
                 self._end(handle, Status.TIMEOUT, code, message)
         message = "The timeout of this handle ended; the same request was sent before with a longer one, and goes on."
         for handle in list(self._followers):
@@ -356,7 +345,7 @@ class OutgoingDelegations:
     def _end(self, handle: Handle, status: Status, code: str, message: str, **fields: Any) -> None:
         if self._pending.get(handle.key) is handle:
             del self._pending[handle.key]
-            self._collecting.discard(handle.key)
+            self.awaited.gave_up(handle.key)
         self._followers.discard(handle)
         error = ErrorInfo(code=code, message=message, retryable=True)
         handle.end(Response(
