@@ -662,7 +662,7 @@ class Runtime:
         Args:
             topic: words with dots between them, as in `orders.new`; up to 180 characters.
             data: of plain values, as the params of a delegation; 60 KiB packed at most, with 4,096 maps and lists.
-            timeout: seconds that each subscriber has to handle it; None is 60.
+            timeout: seconds that each subscriber has to handle it; None is 60. The publication itself has the bus's default.
             durability: as of `delegate`: with `memory` the event does not wait for the bus's journal.
 
         Returns:

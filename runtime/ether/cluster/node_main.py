@@ -18,6 +18,7 @@ from ether.cluster.agent_starts import RELEASED, start_named, start_under_free_n
 from ether.cluster.cluster_spec import DRAIN, AgentSpec, NamedAgents, ObserverSpec
 from ether.cluster.hosted_agents import HostedAgents
 from ether.cluster.metrics_endpoint import MetricsEndpoint, MetricsSpec
+from ether.cluster.start_check import check_arguments
 from ether.errors import ProcessFailed
 from ether.node.agents.agent_host import NotStarted
 from ether.process.parent_link import ParentLink, end
@@ -25,7 +26,7 @@ from ether.process.signals import Stopping
 from ether.runtime import Runtime
 from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.observers.observer import Observer
-from ether_actors.restarts.runner import load_class
+from ether_actors.restarts.runner import load_class, resolve
 from ether_broker.errors import EtherError, NameTaken
 
 if TYPE_CHECKING:
@@ -153,10 +154,11 @@ def _observe(bus: Runtime, observers: Sequence[ObserverSpec]) -> None:
     """Attach observers.
 
     Raises:
-        InvalidSpec: a `module:Class` cannot be imported, or is no observer.
+        InvalidSpec: a `module:Class` cannot be imported, is no observer, or does not take its arguments.
     """
     for spec in observers:
         make = load_class(spec.start, lambda cls: issubclass(cls, Observer), "Observer")
+        check_arguments(spec.start, make, spec.args, spec.kwargs)
         bus.observe(make(*spec.args, **spec.kwargs))
 
 
@@ -197,6 +199,8 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
         if request["again"]:
             names = hosted.start(agents, _patience(request["start_timeout"], began), failed)
         else:
+            for agent, _ in agents:
+                check_arguments(agent.start, resolve(agent.start), agent.args, agent.kwargs)
             names = [start_named(bus, named) for named in agents]
             hosted.note(NamedAgents(named.agent, tuple(own)) for named, own in zip(agents, names, strict=True))
 

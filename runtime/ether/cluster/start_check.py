@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
@@ -18,7 +18,7 @@ from ether_actors.restarts.runner import resolve
 from ether_broker.errors import InvalidSpec, UsageError
 from ether_broker.name_hint import nearest
 
-__all__ = ["check", "why_not_made"]
+__all__ = ["check", "check_arguments", "why_not_made"]
 
 
 def check(carried: Iterable[Mapping[str, Any]], patience: float) -> dict[str, str]:
@@ -56,22 +56,33 @@ def _look(agent: AgentSpec) -> str | None:
         make: Any = resolve(agent.start)
         if agent.scale is not None and issubclass(make, Agent):
             check_scalable(make)
+        check_arguments(agent.start, make, agent.args, agent.kwargs)
     except (InvalidSpec, UsageError) as error:
         return str(error)
     except BaseException as error:  # noqa: BLE001  of the module
         return f"{agent.start} cannot be imported: {type(error).__name__}: {error}"
+    return None
+
+
+def check_arguments(start: str, make: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Check that a class can be called with these arguments, as far as its signature says.
+
+    Raises:
+        InvalidSpec: it cannot.
+    """
     takes = make.__init__ if make.__init__ is not object.__init__ else make.__new__
     if takes is object.__new__:
-        return f"{agent.start} takes no arguments." if agent.args or agent.kwargs else None
+        if args or kwargs:
+            raise InvalidSpec(f"{start} takes no arguments.")
+        return
     try:
         signature = inspect.signature(takes, follow_wrapped=False)
     except (TypeError, ValueError):
-        return None
+        return
     try:
-        signature.bind(None, *agent.args, **agent.kwargs)
+        signature.bind(None, *args, **kwargs)
     except TypeError as error:
         names = list(signature.parameters)[1:]
-        unknown = next((name for name in agent.kwargs if name not in names), None)
+        unknown = next((name for name in kwargs if name not in names), None)
         hint = "" if unknown is None else nearest(unknown, names)
-        return f"{agent.start} does not take these arguments: {error}.{hint}"
-    return None
+        raise InvalidSpec(f"{start} does not take these arguments: {error}.{hint}") from None

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ether import Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime
-from ether.cluster import ClusterSpec, MetricsSpec, ObserverSpec, metrics_endpoint
+from ether.cluster import AgentSpec, ClusterSpec, MetricsSpec, ObserverSpec, metrics_endpoint
 from ether.cluster.file.file_loader import load
 from ether.cluster.metrics_endpoint import MetricsEndpoint
 from ether.observers import CONTENT_TYPE, Metrics
@@ -207,6 +207,23 @@ def test_a_client_has_so_long_for_its_whole_request(monkeypatch: pytest.MonkeyPa
     with socket.create_connection(("127.0.0.1", port)) as client:
         assert wait_until(lambda: not says_more(), PATIENCE)
     endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (
+            NodeSpec("n", observers=(ObserverSpec("ether.observers:Log", kwargs={"leve": 1}),)),
+            r"ether.observers:Log does",
+        ),
+        (NodeSpec("n", agents=(AgentSpec(WORKER, kwargs={"leve": 1}),)), rf"{WORKER} does"),
+    ],
+)
+def test_arguments_that_a_class_does_not_take_are_told_with_the_class(node: NodeSpec, said: str) -> None:
+    with pytest.raises(
+        InvalidSpec, match=f"{said} not take these arguments: got an unexpected keyword argument 'leve'"
+    ):
+        Cluster([node], drain=0.0).open()
 
 
 def test_an_endpoint_that_may_wait_listens_once_its_address_is_free() -> None:
