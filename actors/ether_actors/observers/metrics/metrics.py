@@ -131,14 +131,14 @@ class Metrics(Observer):
             return
         is_ruling = header.source == _SUPERVISOR
         agent = _target(opened) if is_ruling else observation.from_agent
-        tally = self._pair((agent, capability), is_ruling=is_ruling).at(observation.time)
+        counters = self._pair((agent, capability), is_ruling=is_ruling).at(observation.time)
         if not status.is_terminal:
-            tally.progress += status is Status.PROGRESS
+            counters.progress += status is Status.PROGRESS
             return
         self._open.discard(header.request_id)
         self._unmatched += opened is None
         turnaround = None if opened is None else observation.time - opened.time
-        tally.add(status, header.attempt, turnaround, self._read(observation))
+        counters.add(status, header.attempt, turnaround, self._read(observation))
 
     def on_event(self, observation: Observation) -> None:
         """Count an event."""
@@ -227,7 +227,7 @@ class Metrics(Observer):
                 messages=dict(self._messages),
                 events=dict(self._events),
                 dead_letters=dict(self._dead_letters),
-                pairs=tuple(_totals(pair, tally) for pair, tally in totals.items()),
+                pairs=tuple(_totals(pair, counters) for pair, counters in totals.items()),
                 windows=windows | {window_name(None): self._scopes(now, None, totals)},
             )
 
@@ -235,26 +235,26 @@ class Metrics(Observer):
         return None if self._began is None else self._suggestions.total(now, _MONTH).value
 
     def _window(self, now: float, seconds: float) -> WindowStatistics:
-        tallies = {pair: sliding.total(now, seconds) for pair, sliding in sorted(self._pairs.items())}
-        return self._scopes(now, seconds, tallies)
+        by_pair = {pair: sliding.total(now, seconds) for pair, sliding in sorted(self._pairs.items())}
+        return self._scopes(now, seconds, by_pair)
 
-    def _scopes(self, now: float, seconds: float | None, tallies: dict[_Pair, Counters]) -> WindowStatistics:
+    def _scopes(self, now: float, seconds: float | None, by_pair: dict[_Pair, Counters]) -> WindowStatistics:
         overall = Counters()
         by_agent: dict[str, Counters] = {}
         by_capability: dict[str, Counters] = {}
-        for (agent, capability), tally in tallies.items():
-            if tally.outcomes or tally.progress:
-                overall.merge(tally)
-                by_agent.setdefault(agent, Counters()).merge(tally)
-                by_capability.setdefault(capability, Counters()).merge(tally)
+        for (agent, capability), counters in by_pair.items():
+            if counters.outcomes or counters.progress:
+                overall.merge(counters)
+                by_agent.setdefault(agent, Counters()).merge(counters)
+                by_capability.setdefault(capability, Counters()).merge(counters)
         observed = 0.0 if self._began is None else now - self._began
         return WindowStatistics(
             seconds=seconds,
             covered=observed if seconds is None else min(seconds, observed),
             missed=self._gaps.total(now, seconds).value + self._gap,
             overall=Figures.of(overall),
-            by_agent={name: Figures.of(tally) for name, tally in by_agent.items()},
-            by_capability={name: Figures.of(tally) for name, tally in by_capability.items()},
+            by_agent={name: Figures.of(counters) for name, counters in by_agent.items()},
+            by_capability={name: Figures.of(counters) for name, counters in by_capability.items()},
         )
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -270,17 +270,17 @@ def _target(opened: OpenDelegation | None) -> str:
     return opened.target.decode(errors="replace") if opened and opened.target else NOBODY
 
 
-def _totals(pair: _Pair, tally: Counters) -> PairTotals:
-    figures = Figures.of(tally)
+def _totals(pair: _Pair, counters: Counters) -> PairTotals:
+    figures = Figures.of(counters)
     return PairTotals(
         agent=pair[0],
         capability=pair[1],
         by_status={status: count for status, count in figures.by_status.items() if count},
-        retries=tally.retries,
-        unresolved_items=tally.unresolved,
+        retries=counters.retries,
+        unresolved_items=counters.unresolved,
         turnaround_count=figures.turnaround.count,
-        turnaround_sum=tally.turnaround_sum,
-        turnaround_buckets=tuple(tally.turnarounds.at_most(BOUNDS)),
+        turnaround_sum=counters.turnaround_sum,
+        turnaround_buckets=tuple(counters.turnarounds.at_most(BOUNDS)),
     )
 
 

@@ -76,56 +76,56 @@ class Figures:
     rejection_rate: float | None
     """Spec 2 §8.2: REJECTED_CAPABILITY, REJECTED_CONTEXT and REJECTED_OVERLOAD / `ended`. None when nothing ended."""
     avg_turnaround_sec: float | None
-    """Extension: mean seconds from delegation to outcome of COMPLETED, by the broker's clock: waiting and delivery too.
+    """Ether: mean seconds from delegation to outcome of COMPLETED, by the broker's clock: waiting and delivery too.
 
     None when no COMPLETED was seen from its beginning.
     """
     unresolved_rate: float | None
-    """Extension: answers with an `unresolved` item / `answers`. None without an answer."""
+    """Ether: answers with an `unresolved` item / `answers`. None without an answer."""
     partial_rate: float | None
-    """Extension: PARTIAL / `ended`. None when nothing ended."""
+    """Ether: PARTIAL / `ended`. None when nothing ended."""
     overload_rate: float | None
-    """Extension: REJECTED_OVERLOAD / `ended`. None when nothing ended."""
+    """Ether: REJECTED_OVERLOAD / `ended`. None when nothing ended."""
     cancellation_rate: float | None
-    """Extension: CANCELLED / `ended`. None when nothing ended."""
+    """Ether: CANCELLED / `ended`. None when nothing ended."""
     progress_per_delegation: float | None
-    """Extension: PROGRESS responses that passed / `ended`. None when nothing ended."""
+    """Ether: PROGRESS responses that passed / `ended`. None when nothing ended."""
 
     turnaround: Turnaround
 
     @classmethod
-    def of(cls, tally: Counters) -> Self:
+    def of(cls, counters: Counters) -> Self:
         """Work out the metrics of what was counted."""
-        outcomes = {status: tally.outcomes.get(status, 0) for status in Status if status.is_terminal}
+        outcomes = {status: counters.outcomes.get(status, 0) for status in Status if status.is_terminal}
         ended = sum(outcomes.values())
         rejected = sum(count for status, count in outcomes.items() if status.is_rejection)
         executions = ended - rejected
         answers = sum(outcomes[status] for status in ANSWERS)
-        turnarounds = tally.turnarounds.count
+        turnarounds = counters.turnarounds.count
         return cls(
             by_status={status.name: count for status, count in outcomes.items()},
             ended=ended,
             executions=executions,
             answers=answers,
-            retries=tally.retries,
-            unresolved_items=tally.unresolved,
+            retries=counters.retries,
+            unresolved_items=counters.unresolved,
             delegation_success_rate=_ratio(outcomes[Status.COMPLETED], ended),
-            avg_round_trip_sec=_ratio(tally.completed_sum, tally.completed),
+            avg_round_trip_sec=_ratio(counters.completed_sum, counters.completed),
             clarification_rework_ratio=_ratio(outcomes[Status.NEEDS_INPUT], ended - outcomes[Status.NEEDS_INPUT]),
-            unresolved_carryover=_ratio(tally.unresolved, answers),
-            success_rate=_ratio(tally.good, executions),
-            average_confidence=_ratio(tally.confidence_sum, tally.confidences),
+            unresolved_carryover=_ratio(counters.unresolved, answers),
+            success_rate=_ratio(counters.good, executions),
+            average_confidence=_ratio(counters.confidence_sum, counters.confidences),
             timeout_rate=_ratio(outcomes[Status.TIMEOUT], executions),
-            retry_rate=_ratio(tally.retries, executions),
-            average_duration_sec=_ratio(tally.duration_sum, tally.durations),
+            retry_rate=_ratio(counters.retries, executions),
+            average_duration_sec=_ratio(counters.duration_sum, counters.durations),
             rejection_rate=_ratio(rejected, ended),
-            avg_turnaround_sec=_ratio(tally.turnaround_sum, turnarounds),
-            unresolved_rate=_ratio(tally.carried, answers),
+            avg_turnaround_sec=_ratio(counters.turnaround_sum, turnarounds),
+            unresolved_rate=_ratio(counters.carried, answers),
             partial_rate=_ratio(outcomes[Status.PARTIAL], ended),
             overload_rate=_ratio(outcomes[Status.REJECTED_OVERLOAD], ended),
             cancellation_rate=_ratio(outcomes[Status.CANCELLED], ended),
-            progress_per_delegation=_ratio(tally.progress, ended),
-            turnaround=Turnaround.of(tally.turnarounds),
+            progress_per_delegation=_ratio(counters.progress, ended),
+            turnaround=Turnaround.of(counters.turnarounds),
         )
 
 
