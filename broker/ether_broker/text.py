@@ -5,7 +5,9 @@ round (bidi controls), that nobody sees (zero-width and other format signs), tha
 pile hundreds of marks on one letter. None of it is dropped: it is written out, as `repr` does (`\x1b`, `\u202e`).
 
     printable          one line, everything else written out
-    error_text         of an exception
+    error_text         of an exception; error_with_class, with its class
+    brief              a value that was to be another, in an error
+    short_text         the begin of a text
     one_line           one line of prose: blanks of any kind become one
     printable_lines    several lines; line ends and tabs stay
     json_text          JSON; what is not printable is `\uXXXX`, so it stays valid and loses nothing
@@ -20,12 +22,14 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, Final
 from unicodedata import category
 
 __all__ = [
+    "brief",
     "error_text",
+    "error_with_class",
     "json_text",
     "markdown",
     "markdown_cell",
@@ -33,6 +37,7 @@ __all__ = [
     "one_line",
     "printable",
     "printable_lines",
+    "short_text",
 ]
 
 _MOST_MARKS: Final = 4
@@ -58,12 +63,35 @@ def printable(text: object, most: int | None = None) -> str:
     return shown if most is None or len(shown) <= most else f"{shown[: most - 1]}…"
 
 
+def brief(value: object, most: int = 80) -> str:
+    """A value of a stranger's in an error: text and numbers as their `repr`, cut; of anything else what it is, and how long.
+
+    A list is not written out before it is cut: one of 100,000 numbers takes 0.1 s.
+    """
+    if isinstance(value, str | bytes):
+        return repr(value[:most])
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() < 256):  # noqa: PLR2004
+        return repr(value)
+    kind = "map" if isinstance(value, Mapping) else "list" if isinstance(value, Sequence) else type(value).__name__
+    return f"a {kind} of {len(value):,}" if isinstance(value, Sized) else f"a {kind}"
+
+
+def short_text(value: object, most: int) -> str:
+    """The first characters of a stranger's text; of what is none, nothing."""
+    return value[:most] if isinstance(value, str) else ""
+
+
 def error_text(error: BaseException) -> str:
     """What an exception says of itself; its `__str__` may be a user's, and raise."""
     try:
         return str(error)
     except BaseException as bug:  # noqa: BLE001  whatever it is, what it says is not what matters
         return f"(its text cannot be had: {type(bug).__name__})"
+
+
+def error_with_class(error: BaseException) -> str:
+    """The class of an exception and what it says of itself, as the last line of a traceback has them."""
+    return f"{type(error).__name__}: {error_text(error)}"
 
 
 def one_line(text: str, most: int | None = None) -> str:

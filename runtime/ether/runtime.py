@@ -612,7 +612,7 @@ class Runtime:
             InvalidEnvelope: there is no such option.
             Closed: the runtime is not open.
         """
-        check_each(options, "map")
+        check_each(options, "map", capability, to)
         check = self.node.outgoing.check_may_wait
         return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window, check)
 
@@ -632,8 +632,7 @@ class Runtime:
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
             UsageError: an option is of one delegation only.
         """
-        check_each(options, "broadcast")
-        Delegation.parse({"request_id": self.node.resources.new_id(), "capability": capability})  # checks the name
+        check_each(options, "broadcast", capability)
         packed = Payload(pack(params, where="params", bounded=True))
         holders = [str(item["agent"]) for item in self._list("ether.capabilities", {"capability": capability})]
         return {name: self.delegate(capability, packed, to=name, **options) for name in holders}

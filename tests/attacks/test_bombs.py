@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ether_broker.envelope.payload import pack
@@ -108,8 +110,63 @@ def test_what_a_node_says_of_itself_is_kept_short():
     peer.send(Kind.HEARTBEAT, body={"agents": {"a": {"running": 1, "more": [[]] * 100, "waiting": "w" * 99}}})
     bus.step()
 
-    assert peer.session.info == {"host": "h" * 200, "pid": 7, "version": str(["3"] * 100)[:200]}
+    assert peer.session.info == {"host": "h" * 200, "pid": 7, "version": ""}
     assert bus.agent("a").load == {"running": 1}
+
+
+LONG = [0.123456789] * 8_000
+
+
+def register_scaling(peer: Peer) -> None:
+    """Register an agent "a" that scales."""
+    manifest = pack({"capabilities": [{"name": "x.y"}]})
+    peer.send(Kind.REGISTER, request_id=request_id(1), body={"agents": ["a"], "manifest": manifest, "scales": True})
+    peer.bus.step()
+    assert peer.took(Kind.REGISTERED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (Kind.OBSERVE, {"from": LONG}),
+        (Kind.OBSERVE, {"topics": {"a": LONG}}),
+        (Kind.UNREGISTER, {"condition": LONG}),
+        (Kind.UNREGISTER, {"condition": {"a": 1}}),
+        (Kind.SCALE, {"before": LONG, "instances": 1}),
+        (Kind.SCALE, {"before": 1, "instances": LONG}),
+    ],
+)
+def test_of_a_list_that_is_none_of_the_words_wanted_it_is_said_what_it_is(kind: Kind, body: dict[str, object]):
+    bus = Bus()
+    peer = bus.node("n")
+    register_scaling(peer)
+    peer.send(kind, source=b"a", request_id=request_id(5), body=body)
+    bus.step()
+
+    refusal = peer.refusal()
+    assert refusal.code == "invalid_envelope"
+    assert re.search(r" is a (list|map) of [\d,]+ and has to be ", refusal.body["message"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "event"),
+    [
+        (Kind.UNREGISTER, {"condition": "restarting", "reason": LONG}, "agent_restarting"),
+        (Kind.UNREGISTER, {"condition": "gone", "reason": LONG}, "agent_down"),
+        (Kind.SCALE, {"before": 1, "instances": 2, "why": LONG}, "agent_scaled"),
+        (Kind.HEARTBEAT, {"agents": {"a": {"blocking": {"capability": LONG, "at": LONG}}}}, "loop_blocked"),
+    ],
+)
+def test_a_list_in_place_of_a_short_text_is_none(kind: Kind, body: dict[str, object], event: str):
+    bus = Bus()
+    peer = bus.node("n")
+    register_scaling(peer)
+    peer.send(kind, source=b"a", body=body)
+    bus.step()
+
+    (told,) = [seen.body for seen in bus.tapped if seen.kind is Kind.EVENT and seen.body["event"] == event]
+    assert "0.1" not in str(told)
+    assert bus.state.session_table.refused == 0
 
 
 def test_a_refusal_says_no_more_than_fits_a_line(caplog: pytest.LogCaptureFixture):

@@ -262,6 +262,23 @@ def test_every_holder_is_asked_once_and_answers_by_the_deadline(bus: Runtime) ->
     assert time.monotonic() - began < 5.0
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": 3}, "budget"),
+        ({"to": Worker}, "to_agent"),
+        ({"timeout": -1.0}, "timeout"),
+        ({"priority": "urgent"}, "priority"),
+        ({"retry": 3}, "retry=3: a policy"),
+    ],
+)
+def test_what_is_wrong_for_each_item_is_raised_once(bus: Runtime, options: dict[str, Any], said: str) -> None:
+    with pytest.raises((InvalidEnvelope, UsageError), match=said):
+        bus.map("work.do", [{"n": 1}], **options)
+    with pytest.raises(InvalidEnvelope):
+        bus.map("two words", [{"n": 1}])
+
+
 def test_what_is_of_one_delegation_is_not_for_many(bus: Runtime) -> None:
     for name in ("request_id", "external_id"):
         with pytest.raises(UsageError, match=f"map makes many delegations, and {name} is of one"):

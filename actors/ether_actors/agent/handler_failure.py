@@ -14,12 +14,14 @@ from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, BudgetExceeded, EtherError, LeaseLost, OutcomeError
-from ether_broker.text import error_text
+from ether_broker.text import error_text, error_with_class
 
 __all__ = ["error_response", "is_crash", "judge", "told_of"]
 
 _RETRYABLE: Final = frozenset({AgentCrash.code, "agent_restarted", LeaseLost.code, "node_full"})
 """Codes of what may go well the next time."""
+_MOST_TOLD: Final = 4
+"""Exceptions of a group whose words are told."""
 
 
 def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Response, bool]:
@@ -35,27 +37,57 @@ def judge(work: Work, agent: str, error: BaseException, now: float) -> tuple[Res
 
 
 def told_of(error: BaseException) -> dict[str, Any]:
-    """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`."""
-    if isinstance(error, ParameterError):
-        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": error_text(error), **error.fields}
-    code = AgentCrash.code if is_crash(error) else "exception"
-    code = type(error).code if isinstance(error, EtherError) else code  # of an outcome: not that one's own
-    words = error_text(error)
-    message = words if isinstance(error, OutcomeError) else f"{type(error).__name__}: {words}"
-    if isinstance(error, BudgetExceeded):
-        return {"status": Status.PARTIAL, "code": code, "message": message, "unresolved": (words,)}
+    """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`.
+
+    A group, as `asyncio.TaskGroup` raises it, is answered as what is in it: with the code of that if it is one code, else as a
+    crash if one of them is, else as an exception; retryable if all of them are.
+    """
+    leaves = _leaves(error)
+    if isinstance(leaves[0], ParameterError):
+        return {"status": Status.REJECTED_CONTEXT, "code": "misfit", "message": error_text(error), **leaves[0].fields}
+    codes = {_code(leaf) for leaf in leaves}
+    message = "; ".join(_message(leaf) for leaf in leaves[:_MOST_TOLD])
+    message += f" (and {len(leaves) - _MOST_TOLD:,} more)" if len(leaves) > _MOST_TOLD else ""
+    if codes == {BudgetExceeded.code}:
+        words = tuple(map(error_text, leaves[:_MOST_TOLD]))
+        return {"status": Status.PARTIAL, "code": BudgetExceeded.code, "message": message, "unresolved": words}
+    code = next(iter(codes)) if len(codes) == 1 else AgentCrash.code if AgentCrash.code in codes else "exception"
     trace = "".join(traceback.format_exception(error))
-    code = "wrong_result" if isinstance(error, WrongResult) else code
     said: dict[str, Any] = {"status": Status.FAILED_EXECUTION, "code": code, "message": message, "traceback": trace}
-    if code == "exception" and getattr(error, "retryable", False) is True:
-        after = getattr(error, "retry_after", None)
-        said |= {"retryable": True, "retry_after": after if is_amount(after) else None}
+    if codes == {"exception"} and all(getattr(leaf, "retryable", False) is True for leaf in leaves):
+        told = [getattr(leaf, "retry_after", None) for leaf in leaves]
+        afters = [after for after in told if after is not None and is_amount(after)]
+        said |= {"retryable": True, "retry_after": max(afters) if afters else None}
     return said
 
 
 def is_crash(error: BaseException) -> bool:
-    """Whether an agent that raised it is to be restarted: it asked for it, or it meant to end the process."""
-    return isinstance(error, AgentCrash) or not (isinstance(error, Exception) or is_cancellation(error))
+    """Whether an agent that raised it, or a group with it, is to be restarted: it asked for it, or meant to end the process."""
+    return any(_code(leaf) == AgentCrash.code for leaf in _leaves(error))
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """What is in a group, however deep; else the exception itself."""
+    left, leaves = [error], list[BaseException]()
+    while left:
+        one = left.pop()
+        if isinstance(one, BaseExceptionGroup):
+            left += reversed(one.exceptions)
+        else:
+            leaves.append(one)
+    return leaves
+
+
+def _code(error: BaseException) -> str:
+    if isinstance(error, AgentCrash) or not (isinstance(error, Exception) or is_cancellation(error)):
+        return AgentCrash.code
+    if isinstance(error, WrongResult):
+        return "wrong_result"
+    return type(error).code if isinstance(error, EtherError) else "exception"  # of an outcome: not that one's own
+
+
+def _message(error: BaseException) -> str:
+    return error_text(error) if isinstance(error, OutcomeError) else error_with_class(error)
 
 
 def error_response(  # noqa: PLR0917  an error's parts, in the order of the response's

@@ -15,7 +15,7 @@ from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.model import problem_words
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import InvalidState
-from ether_broker.text import printable
+from ether_broker.text import error_with_class, printable
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.saved_state import BroughtState, SavedState
 
@@ -238,7 +238,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         return printable(f"{'.'.join(map(str, first['loc']))}: {problem_words(first)}")
-    return printable(f"{type(error).__name__}: {error}".removeprefix("Unserialisable: ").rstrip("."))
+    return printable(error_with_class(error).removeprefix("Unserialisable: ").rstrip("."))
 
 
 def _has_nan(value: Any) -> bool:

@@ -175,7 +175,9 @@ class Mapped:
                 self.failed += 1
                 continue
             except EtherError as error:
-                if isinstance(error, BudgetExceeded) and self._open:  # what is open gives back what it does not use
+                if (
+                    isinstance(error, BudgetExceeded) and error.retryable and self._open
+                ):  # what is open gives back what it does not use
                     self._put_back = item
                 else:  # such as a runtime that was closed
                     self._items, self._error = iter(()), error

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ether_actors.delegator.retry import Retry
-from ether_broker.envelope.delegation import Budget
+from ether_actors.delegator.retry import Retry, check_retry
+from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.fields import DelegationFields
+from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.errors import InvalidEnvelope, UsageError
 from ether_broker.name_hint import nearest
 
@@ -60,12 +61,12 @@ def check_keywords(keywords: Iterable[str], call: str = "delegate", *own: str) -
             )
 
 
-def check_each(options: Mapping[str, object], what: str) -> None:
-    """Check the keywords that are for each of several delegations.
+def check_each(options: Mapping[str, object], what: str, capability: str, to: str | None = None) -> None:
+    """Check what is for each of several delegations, once for all of them.
 
     Raises:
-        UsageError: one of them can be of one delegation only.
-        InvalidEnvelope: `delegate` has no such keyword.
+        UsageError: one of the keywords can be of one delegation only, or `retry` is no policy.
+        InvalidEnvelope: `delegate` has no such keyword, or a value is none that it takes.
     """
     for name in ("request_id", "external_id"):
         if options.get(name) is not None:
@@ -75,3 +76,9 @@ def check_each(options: Mapping[str, object], what: str) -> None:
             "broadcast delegates to all holders, and to= names one: leave it out, or delegate(..., to=...)."
         )
     check_keywords(options, what, *(() if what == "broadcast" else ("window",)))
+    given = {"request_id": to_text(new_id()), "capability": capability, "to_agent": to, **options}
+    retry = given.pop("retry", None)
+    given.pop("context", None)
+    Delegation.parse({name: value for name, value in given.items() if value is not None})
+    if retry is not None:
+        check_retry(retry)

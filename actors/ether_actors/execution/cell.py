@@ -42,6 +42,7 @@ from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import AgentCrash, EtherError, InvalidState
 from ether_broker.number import is_number
+from ether_broker.text import error_text
 from ether_broker.unread_log import warn_unread
 from ether_broker.wire.codec import plain_params
 from ether_broker.wire.frame import Header
@@ -561,7 +562,7 @@ class Cell:
             try:
                 keeper.roll_back()
             except BaseException as unread:  # noqa: BLE001  such as of its validators: the next incarnation says so
-                error = AgentCrash(f"The state of {self.name} cannot be undone: {unread}")
+                error = AgentCrash(f"The state of {self.name} cannot be undone: {error_text(unread)}")
         try:
             response, has_crashed = judge(work, self.name, error, self._services.wall())
         except BaseException:  # noqa: BLE001  whatever an exception does when it is looked at, its place is freed

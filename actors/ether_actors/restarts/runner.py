@@ -48,6 +48,7 @@ from ether_actors.restarts.tree import Lifecycle
 from ether_actors.threads.latch import Waitable
 from ether_broker.errors import EtherError, InvalidSpec
 from ether_broker.name_hint import nearest
+from ether_broker.text import error_text, error_with_class
 
 __all__ = ["SupervisionHost", "SupervisionRunner", "load_class", "resolve"]
 
@@ -190,13 +191,13 @@ class SupervisionRunner:
     def crashed(self, cell: Cell, error: BaseException, *, normal: bool = False) -> None:
         """Take note that an agent ended by itself; its turns have stopped."""
         path, incarnation = self._incarnations[cell.name]
-        detail = f"{type(error).__name__}: {error}"
+        detail = error_with_class(error)
         self.tell(ChildExited(path, Exit.NORMAL if normal else Exit.CRASH, detail, incarnation))
 
     def start_failed(self, cell: Cell, error: BaseException) -> None:
         """Take note that an agent that was taken over did not start: it is started again as after a crash."""
         path, incarnation = self._incarnations[cell.name]
-        self.tell(ChildExited(path, Exit.UNSTARTED, f"{type(error).__name__}: {error}", incarnation))
+        self.tell(ChildExited(path, Exit.UNSTARTED, error_with_class(error), incarnation))
 
     def stop(self) -> None:
         """Stop all agents in reverse order; returns before they have."""
@@ -306,9 +307,12 @@ class SupervisionRunner:
             if self.failure is None:
                 self.failure, self.is_refused = error, is_announced
             logger.error(
-                "%s did not start: %s", "/".join(path), error, exc_info=None if isinstance(error, EtherError) else error
+                "%s did not start: %s",
+                "/".join(path),
+                error_text(error),
+                exc_info=None if isinstance(error, EtherError) else error,
             )
-            self.tell(ChildStartFailed(path, f"{type(error).__name__}: {error}", incarnation))
+            self.tell(ChildStartFailed(path, error_with_class(error), incarnation))
             return
         self.tell(ChildStarted(path, incarnation))
         self._note_started()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from ether_actors.task.amount import is_amount
 from ether_broker.envelope.delegation import Budget
@@ -92,17 +92,22 @@ class BudgetAccount:
                 self._own[name] += use
             return all(left >= 0 for left in self._left().values())
 
-    def reserve(self, wanted: Budget | None) -> Budget | None:
+    def reserve(self, wanted: Budget | None, *, may_wait: bool = False) -> Budget | None:
         """Set aside what a sub-delegation may use: what it wants, or all that is left, and never more than that.
 
+        Args:
+            wanted: None is all.
+            may_wait: whether it is asked for again if others have it all; then that is no reason why the task is not done.
+
         Raises:
-            BudgetExceeded: a limit is used up, or all that is left of it is set aside for others that run.
+            BudgetExceeded: a limit is used up; or, and then it is `retryable`, all that is left of it is set aside for others
+                that run.
         """
         with self._lock:
             left = self._remaining()
             if left is None:
                 return wanted
-            self._refuse_without_any()
+            self._refuse_without_any(may_wait=may_wait)
             names = (*_FIELDS, "max_time_sec")
             least = {name: _least(getattr(left, name), getattr(wanted, name, None)) for name in names}
             given = Budget.model_validate(least)
@@ -130,7 +135,7 @@ class BudgetAccount:
             parts = {name: max(value / max(1, count), min(value, _LEAST[name])) for name, value in lefts.items()}
             return self._budget(parts, left.max_time_sec)
 
-    def _refuse_without_any(self) -> None:
+    def _refuse_without_any(self, *, may_wait: bool) -> None:
         used = {**self._spent(), "max_time_sec": self._elapsed()}
         for name, use in used.items():
             limit = getattr(self._limits, name)
@@ -138,12 +143,15 @@ class BudgetAccount:
                 continue
             least, kept = limit * _ROUNDING, self._reserved.get(name, 0)
             if use > 0 and limit - use <= least:
-                self._refuse(f"{name} {limit:g} is used up ({use:g}): nothing more is delegated.")
+                raise self._refusal(f"{name} {limit:g} is used up ({use:g}): nothing more is delegated.")
             if kept > 0 and limit - use - kept <= least:
-                self._refuse(
+                reason = (
                     f"{name} {limit:g}: what is left of it is set aside for {self._holders()}. Wait for that, or give each of "
                     "several its part: part = task.budget.part(4) once, before the first, and then budget=part for each."
                 )
+                refusal = BudgetExceeded(reason) if may_wait else self._refusal(reason)
+                refusal.retryable = True
+                raise refusal
 
     def _holders(self) -> str:
         """Those for which something is set aside, for people."""
@@ -152,9 +160,9 @@ class BudgetAccount:
         others = f" and {len(handles) - 1} more, which run" if handles[1:] else ", which runs"
         return first + others
 
-    def _refuse(self, reason: str) -> NoReturn:
+    def _refusal(self, reason: str) -> BudgetExceeded:
         self._refused.append(reason)
-        raise BudgetExceeded(reason)
+        return BudgetExceeded(reason)
 
     def follow(self, handle: Handle, given: Budget | None) -> None:
         """Settle what was set aside for a sub-delegation when it has ended, with the use that it tells."""

@@ -317,6 +317,17 @@ class Task:
                 say which is less (two texts).
             Closed: the handler has returned.
         """
+        return self._delegate(
+            capability, params, False, to=to, timeout=timeout, budget=budget, objective=objective, context=context, retry=retry,
+            **fields,
+        )  # fmt: skip
+
+    def _delegate(  # a keyword would be one more that a user can give
+        self, capability: str, params: Any, may_wait: bool, /, *, to: str | None, timeout: float | None = None,  # noqa: FBT001
+        budget: Budget | None = None, objective: str = "", context: Any = None, retry: Retry | None = None,
+        **fields: Unpack[DelegationFields],
+    ) -> Handle:  # fmt: skip
+        """As `delegate`; `may_wait` is whether the caller asks again for what the budget has set aside for others."""
         services = self._open_services("delegate")
         if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
@@ -325,8 +336,9 @@ class Task:
             limit = left if timeout is None else min(left, _checked(timeout))
             return services.retry(
                 check_retry(retry),
-                lambda timeout: self.delegate(
-                    capability, params, to=to, timeout=timeout, budget=budget, objective=objective, context=context, **fields
+                lambda timeout: self._delegate(
+                    capability, params, may_wait, to=to, timeout=timeout, budget=budget, objective=objective, context=context,
+                    **fields,
                 ),
                 lambda delegation: self._delegate_again(delegation, budget),
                 None if limit == float("inf") else limit, is_named="request_id" in fields,
@@ -339,7 +351,7 @@ class Task:
             _checked(timeout)
         parent = self.delegation
         account = None if parent.budget is None else self.budget
-        given = budget if account is None else account.reserve(budget)
+        given = budget if account is None else account.reserve(budget, may_wait=may_wait)
         left = self.remaining
         deadline = self.deadline if timeout is None else min(self._now() + timeout, self.deadline or float("inf"))
         try:
@@ -371,7 +383,7 @@ class Task:
         if self.delegation.budget is None:
             return services.send(delegation)
         account = self.budget
-        given = account.reserve(budget)
+        given = account.reserve(budget, may_wait=True)
         try:
             handle = services.send(delegation.model_copy(update={"budget": given}))
         except EtherError:
@@ -391,9 +403,12 @@ class Task:
         services = self._open_services("map")
         if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
-        check_each(options, "map")
+        check_each(options, "map", capability, to)
         return Mapped(
-            lambda params: self.delegate(capability, params, to=to, **options), items, window, services.check_may_wait
+            lambda params: self._delegate(capability, params, True, to=to, **options),
+            items,
+            window,
+            services.check_may_wait,
         )
 
     def lease(

@@ -18,6 +18,7 @@ __all__ = [
     "OURS",
     "QUESTION",
     "STATE",
+    "UNREGISTER",
     "Bounds",
     "check_containers",
     "check_shape",
@@ -39,8 +40,10 @@ class Bounds(NamedTuple):
     """Maps and lists within each other."""
 
 
-CONTROL: Final = Bounds(1 << 20, 1 << 17, 8)
-"""A control envelope: a HEARTBEAT says a map of three numbers for each of some 20,000 agents."""
+CONTROL: Final = Bounds(1 << 20, 1 << 14, 8)
+"""A control envelope: a RESUME says four values for each of 1,000 delegations, a HEARTBEAT nine for each of 500 agents."""
+UNREGISTER: Final = Bounds(1 << 20, 1 << 17, 8)
+"""An UNREGISTER: four values for each of 20,000 delegations that the agent had begun."""
 MANIFEST: Final = Bounds(256 << 10, 1 << 16, 64)
 """A REGISTER: the schemas of an agent's capabilities."""
 MOST_STATE: Final = 64 << 10

@@ -450,9 +450,9 @@ class Cluster:
 
     def _takes_metrics_over(self, name: str) -> bool:
         """Whether another node, which a reload is about to end or change, has the address of this one's metrics."""
-        metrics = self._hosted[name].metrics_address
-        others = [one.metrics_address for node, one in self._hosted.items() if node != name]
-        return metrics is not None and metrics in others
+        metrics = self._hosted[name].spec.metrics
+        others = [one.spec.metrics for node, one in self._hosted.items() if node != name]
+        return metrics is not None and any(map(metrics.overlaps, others))
 
     def _current(self, name: str) -> HostedNode:
         """A node with its agents under the names that they had in its last life: their mailboxes are kept by name."""

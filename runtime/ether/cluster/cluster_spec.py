@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain, islice
+from itertools import chain, combinations, islice
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple
@@ -526,26 +526,23 @@ def _node_names(nodes: tuple[NodeSpec, ...]) -> list[str]:
         if not isinstance(node, NodeSpec):
             how = "NodeSpec('node-1', agents=['reviews:Scout'])"
             raise InvalidSpec(f"A node is {node!r:.80}: give a NodeSpec, as in {how}.")
-    _check_metrics(nodes)
     names = [node.name for node in nodes]
     for name in names:
         if names.count(name) > 1:
             raise InvalidSpec(f"Two nodes are named {name!r}: give each a name of its own.")
     if "broker" in names:
         raise InvalidSpec("A node is named 'broker', as the broker's process is: choose another name.")
+    _check_metrics(nodes)
     return names
 
 
 def _check_metrics(nodes: Iterable[NodeSpec]) -> None:
-    holders: dict[MetricsSpec, str] = {}
-    for node in nodes:
-        if node.metrics is not None and node.metrics.port:
-            holder = holders.setdefault(node.metrics, node.name)
-            if holder != node.name:
-                where = f"{node.metrics.host}:{node.metrics.port}"
-                raise InvalidSpec(
-                    f"{holder} and {node.name} both serve metrics at {where}: give one of them another port."
-                )
+    for node, other in combinations([node for node in nodes if node.metrics is not None], 2):
+        if node.metrics is not None and node.metrics.overlaps(other.metrics):
+            where = f"{node.metrics.host}:{node.metrics.port}"
+            raise InvalidSpec(
+                f"{node.name} and {other.name} both serve metrics at {where}: give one of them another port."
+            )
 
 
 def _check_given(name: str) -> None:

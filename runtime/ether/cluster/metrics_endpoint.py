@@ -23,6 +23,7 @@ __all__ = ["MetricsEndpoint", "MetricsSpec"]
 
 _PATH: Final = "/metrics"
 _MOST: Final = 65_535
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  it is compared with
 _SILENCE: Final = 10.0
 """Seconds that a client has for its request and for the reading of the answer."""
 _CLIENTS: Final = 8
@@ -63,6 +64,12 @@ class MetricsSpec:
             raise InvalidSpec(f"metrics.port is {self.port!r}: give a port, 0 to {_MOST}.")
         if not isinstance(self.host, str) or not self.host:
             raise InvalidSpec(f"metrics.host is {self.host!r}: give an address, as in '127.0.0.1' or '0.0.0.0'.")
+
+    def overlaps(self, other: MetricsSpec | None) -> bool:
+        """Whether two endpoints cannot both listen, as far as can be told without asking the system."""
+        if other is None or self.port != other.port or not self.port:
+            return False
+        return self.host == other.host or not _EVERYWHERE.isdisjoint((self.host, other.host))
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields as a request carries them; the class takes them again."""

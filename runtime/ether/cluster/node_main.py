@@ -28,6 +28,7 @@ from ether.text_io.terminal import log_to_stderr, say
 from ether_actors.observers.observer import Observer
 from ether_actors.restarts.runner import load_class, resolve
 from ether_broker.errors import EtherError, NameTaken
+from ether_broker.text import error_with_class
 
 if TYPE_CHECKING:
     from ether_broker.security.credentials import KeysLike, ServerKey
@@ -158,8 +159,28 @@ def _observe(bus: Runtime, observers: Sequence[ObserverSpec]) -> None:
     """
     for spec in observers:
         make = load_class(spec.start, lambda cls: issubclass(cls, Observer), "Observer")
-        check_arguments(spec.start, make, spec.args, spec.kwargs)
-        bus.observe(make(*spec.args, **spec.kwargs))
+        try:
+            observer = make(*spec.args, **spec.kwargs)
+        except TypeError:
+            check_arguments(spec.start, make, spec.args, spec.kwargs)
+            raise
+        bus.observe(observer)
+
+
+def _start(bus: Runtime, named: NamedAgents) -> Sequence[str]:
+    """Start agents; of arguments that their class does not take it is said which class that is, and what it takes.
+
+    Raises:
+        InvalidSpec: it does not take its arguments.
+        NotStarted, EtherError: as `start_named`.
+    """
+    try:
+        return start_named(bus, named)
+    except NotStarted as failure:
+        if isinstance(failure.error, TypeError):
+            agent = named.agent
+            check_arguments(agent.start, resolve(agent.start), agent.args, agent.kwargs)
+        raise
 
 
 def _serve_metrics(bus: Runtime, spec: MetricsSpec, *, may_wait: bool) -> MetricsEndpoint:
@@ -199,9 +220,7 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
         if request["again"]:
             names = hosted.start(agents, _patience(request["start_timeout"], began), failed)
         else:
-            for agent, _ in agents:
-                check_arguments(agent.start, resolve(agent.start), agent.args, agent.kwargs)
-            names = [start_named(bus, named) for named in agents]
+            names = [_start(bus, named) for named in agents]
             hosted.note(NamedAgents(named.agent, tuple(own)) for named, own in zip(agents, names, strict=True))
 
         def answer(asked: dict[str, Any]) -> dict[str, object]:
@@ -227,7 +246,7 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
         parent_link.failed(error.code, str(error))
     except BaseException as error:  # noqa: BLE001  whatever an agent's code raised: the parent has to tell it
         trace = traceback.format_exc()
-        parent_link.failed(ProcessFailed.code, f"{type(error).__name__}: {error}", trace)
+        parent_link.failed(ProcessFailed.code, error_with_class(error), trace)
         say(trace.rstrip())
     return _FAILED
 

@@ -17,6 +17,7 @@ from ether_actors.agent.agent import Agent
 from ether_actors.restarts.runner import resolve
 from ether_broker.errors import InvalidSpec, UsageError
 from ether_broker.name_hint import nearest
+from ether_broker.text import error_with_class
 
 __all__ = ["check", "check_arguments", "why_not_made"]
 
@@ -60,7 +61,7 @@ def _look(agent: AgentSpec) -> str | None:
     except (InvalidSpec, UsageError) as error:
         return str(error)
     except BaseException as error:  # noqa: BLE001  of the module
-        return f"{agent.start} cannot be imported: {type(error).__name__}: {error}"
+        return f"{agent.start} cannot be imported: {error_with_class(error)}"
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from ether.cluster.cluster_spec import NamedAgents
 from ether.node.agents.agent_host import NotStarted
 from ether_broker.errors import EtherError
-from ether_broker.text import error_text
+from ether_broker.text import error_with_class
 
 __all__ = ["AgentStart", "StartThreads", "and_so", "await_starts", "start_in_order", "words_of"]
 
@@ -153,4 +153,4 @@ def words_of(error: BaseException) -> str:
     """What a report says of an error with which something did not start."""
     if isinstance(error, NotStarted):
         error = error.error
-    return str(error) if isinstance(error, EtherError) else f"{type(error).__name__}: {error_text(error)}"
+    return str(error) if isinstance(error, EtherError) else error_with_class(error)

@@ -93,9 +93,13 @@ class Monitor:
             if self.is_down:
                 return
             self.reason = reason
-            callbacks = self._callbacks
             self._is_down = True
             self._ended.set()
+
+    def call_back(self) -> None:
+        """Call the callbacks that were added before it fired."""
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:
                 callback(self)

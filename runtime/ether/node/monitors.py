@@ -62,7 +62,8 @@ class Monitors:
         monitor = self._monitors.pop(header.request_id, None)
         if monitor is not None:
             body = read_map(envelope[header.body :], CONTROL)
-            self._resources.run(lambda: monitor.fire(printable(body.get("reason", ""), _MOST_SAID)))
+            monitor.fire(printable(body.get("reason", ""), _MOST_SAID))
+            self._resources.run(monitor.call_back)
 
     def wishes(self) -> list[bytes]:
         """What a broker has to be asked again that knows of no monitor of ours."""
@@ -76,7 +77,8 @@ class Monitors:
     def lose(self, monitors: list[Monitor], reason: str) -> None:
         """Fire some, as OTP's `noconnection`: nobody knows how their targets are."""
         for monitor in monitors:
-            self._resources.run(lambda lost=monitor: lost.fire(reason))  # type: ignore[misc]  # its default is its only argument
+            monitor.fire(reason)
+            self._resources.run(monitor.call_back)
 
     def close(self) -> None:
         """End all, and those that are yet to be made: nobody is told anything any more."""

@@ -36,6 +36,7 @@ from typing import Any, Final, NoReturn
 
 from ether_broker.envelope.payload import unpack
 from ether_broker.errors import EtherError
+from ether_broker.text import error_with_class
 
 __all__ = ["ORPHANED", "ParentLink", "end", "is_starting"]
 
@@ -107,7 +108,7 @@ class ParentLink:
                     said = {"error": {"code": error.code, "message": str(error), "traceback": ""}}
                 except BaseException as error:  # noqa: BLE001  the parent has to hear of it, and may ask again
                     trace = traceback.format_exc()
-                    failed = {"code": "", "message": f"{type(error).__name__}: {error}", "traceback": trace}
+                    failed = {"code": "", "message": error_with_class(error), "traceback": trace}
                     said = {"error": failed}
                 self._report({"answered": {**said, "number": request["number"]}})
 

@@ -138,11 +138,13 @@ def _findings(result: dict[str, Any], whys: dict[str, str]) -> list[str]:
 
 def _structure(data: dict[str, Any]) -> list[str]:
     imports = data["imports"]
+    longest = data["longest_functions"]  # ruff does not say how complex a simple function is
+    longest = {**longest, "rows": [{**row, "complexity": row["complexity"] or "–"} for row in longest["rows"]]}
     cycles = [f"- {' → '.join(map(markdown_code, row['steps']))}" for row in imports["cycles"]["rows"]]
     return [
         *_rows(data["languages"], ("language", "files", "lines"), "Languages"),
         *_rows(data["most_complex_functions"], ("path:line", "name", "complexity", "lines"), "Most complex"),
-        *_rows(data["longest_functions"], ("path:line", "name", "lines", "complexity"), "Longest"),
+        *_rows(longest, ("path:line", "name", "lines", "complexity"), "Longest"),
         *_rows(imports["most_imported"], ("module", "path", "importers"), "Most imported"),
         *_block(f"**Import cycles** ({imports['cycles']['total']:,})", cycles),
         *_rows(data["largest_files"], ("path", "lines"), "Largest files"),

@@ -15,7 +15,7 @@ from ether_actors.supervisor.registry.quota import at_a_time
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.timing_wheel import SLOT
-from ether_broker.envelope.manifest.manifest import MOST_CAPABILITIES, Capability, Manifest
+from ether_broker.envelope.manifest.manifest import Capability, Manifest
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Journal
@@ -80,17 +80,18 @@ def test_two_nodes_may_have_one_token_for_their_monitors() -> None:
     assert [len(watcher.took(Kind.DOWN)) for watcher in watchers] == [1, 1]
 
 
-def test_a_manifest_has_so_many_capabilities_at_most() -> None:
+@pytest.mark.parametrize("item", [{"name": "x.y"}, "x.y", 7, [[]]], ids=repr)
+@pytest.mark.parametrize(("name", "most"), [("capabilities", 512), ("exclusions", 512), ("subscriptions", 64)])
+def test_a_manifest_has_so_many_items_at_most_whatever_they_are(name: str, most: int, item: object) -> None:
     bus = Bus()
     peer = bus.node("n")
-    capabilities = [{"name": f"c{number}"} for number in range(MOST_CAPABILITIES + 1)]
-
-    peer.send(Kind.REGISTER, request_id=request_id(5), source=b"a", body={"capabilities": capabilities})
+    body = {"capabilities": [], name: [item] * (most + 1)}
+    peer.send(Kind.REGISTER, request_id=request_id(5), source=b"a", body=body)
     bus.step()
 
     (error,) = peer.took(Kind.ERROR)
     assert error.code == "invalid_manifest"
-    assert "512" in error.body["message"]
+    assert error.body["message"] == f"A manifest has {most + 1:,} {name}, and {most} is the most."
 
 
 def test_agents_of_many_capabilities_are_registered_a_few_at_a_time() -> None:
@@ -621,6 +622,14 @@ DEAR = {
     "many agents": (Kind.REGISTER, {"agents": [f"a{n}" for n in range(64)], "manifest": pack({"tools": ["x"]})}),
     "many words": (Kind.REGISTER, {"agents": ["a"], "manifest": pack(MANIFEST)}),
     "many tools": (Kind.REGISTER, {"agents": ["a"], "manifest": pack({"tools": ["x"] * 50_000})}),
+    "many subscriptions": (
+        Kind.REGISTER,
+        {"agents": ["a"], "manifest": pack({"capabilities": [], "subscriptions": [7] * 60_000})},
+    ),
+    "many exclusions": (
+        Kind.REGISTER,
+        {"agents": ["a"], "manifest": pack({"capabilities": [], "exclusions": [7] * 60_000})},
+    ),
     "a monitor with a body": (Kind.MONITOR, {"x": [1] * 50_000}),
     "an end with a body": (Kind.UNREGISTER, {"reason": "x", "y": [1] * 50_000}),
     "a question of many names": (Kind.DELEGATION, {"params": pack({"agents": ["abc"] * 4_000})}),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from ether_actors.supervisor.capabilities import administration
 from ether_actors.supervisor.journal.history import History
 from ether_actors.supervisor.journal.journal_maintenance import Done
 from ether_actors.supervisor.recovery import read_history
@@ -159,4 +162,59 @@ def test_the_lease_of_a_holder_that_is_gone_after_a_restart_is_released(is_there
     released = [event for event in events(world, "lease_released") if event["resource"] == "s"]
     assert [event["reason"] for event in released] == ([] if is_there else ["ended"])
     assert set(folded(world).leases) == {"r"}
+    assert differences(world.supervisor, folded(world)) == []
+
+
+ODD = [[1], {"a": 1}, True, 7, "x", b"x", [[]], {}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize(
+    ("capability", "params"),
+    [
+        ("ether.journal-gc", {"older_than": 0.0, "journal": 1}),
+        ("ether.journal-gc", {"older_than": 1}),
+        ("ether.lease", {"resource": 1}),
+        ("ether.lease", {"resource": "r", "wait": 1}),
+        ("ether.release", {"token": 1}),
+        ("ether.publish", {"topic": 1, "data": b""}),
+        ("ether.publish", {"topic": "a.b", "data": 1, "timeout": 1}),
+        ("ether.agents", {"agents": 1, "after": 1, "limit": 1}),
+        ("ether.states", {"agents": 1}),
+        ("ether.statistics", {"discard": 1}),
+    ],
+)
+def test_a_question_with_an_odd_value_ends_and_keeps_no_broker_from_starting(
+    capability: str, params: dict[str, object], odd: object
+):
+    for name in params:
+        world, d, _, maintenance = gc_world()
+        asked = d.ask(capability, params={**params, name: odd}, timeout=20.0)
+        world.settle()
+        world.crash()
+        world.supervisor.journal_gc.attach(maintenance)  # type: ignore[arg-type]  # its double
+        back(world)
+        world.pass_time(25.0)
+        world.settle()
+        assert len(asked.outcomes) == 1
+
+
+def test_a_question_that_the_bus_cannot_do_fails_and_so_it_does_when_the_next_broker_begins_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def breaks(*_: object) -> None:
+        raise TypeError("unhashable")
+
+    world, d, waiting, _ = gc_world()
+    monkeypatch.setitem(administration._ACTIONS, "ether.journal-gc", breaks)
+    logging.getLogger("ether.supervisor").disabled = True
+    try:
+        broken = d.ask("ether.journal-gc", params={"older_than": 7.5}, timeout=60.0)
+        world.settle()
+        world.crash()
+        back(world)
+    finally:
+        logging.getLogger("ether.supervisor").disabled = False
+
+    assert broken.outcomes == waiting.outcomes == [(Status.FAILED_EXECUTION, "exception")]
     assert differences(world.supervisor, folded(world)) == []

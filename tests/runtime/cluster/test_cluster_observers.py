@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ether import Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime
+from ether import Agent, Cluster, InvalidSpec, NodeSpec, Observation, Observer, ProcessFailed, Runtime, capability
 from ether.cluster import AgentSpec, ClusterSpec, MetricsSpec, ObserverSpec, metrics_endpoint
 from ether.cluster.file.file_loader import load
 from ether.cluster.metrics_endpoint import MetricsEndpoint
@@ -289,3 +289,46 @@ def test_a_cluster_file_has_both(tmp_path: Path) -> None:
     file.write_text("nodes:\n  - name: watch\n    metrics: {prt: 9464}\n")
     with pytest.raises(InvalidSpec, match=r"has no key 'prt'. Did you mean 'port'\?"):
         load(file, environ={})
+
+
+class Filled(type(Agent)):  # type: ignore[misc]  # the metaclass of all agents
+    """Gives what it makes an argument of its own."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(*args, store="a store", **kwargs)
+
+
+class Stocked(Agent, metaclass=Filled):
+    def __init__(self, store: str) -> None:
+        self.store = store
+
+    @capability("stocked.ask")
+    def ask(self) -> str:
+        return self.store
+
+
+def test_a_class_that_is_made_in_a_way_of_its_own_is_made_so() -> None:
+    start = "tests.runtime.cluster.test_cluster_observers:Stocked"
+    with (
+        Cluster([NodeSpec("n", agents=(AgentSpec(start),))], drain=0.0) as cluster,
+        Runtime.connect(cluster.url, name="asking") as bus,
+    ):
+        assert bus.delegate("stocked.ask", timeout=PATIENCE).result().data == "a store"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"),
+    [
+        (MetricsSpec(9464), MetricsSpec(9464), True),
+        (MetricsSpec(9464), MetricsSpec(9464, "0.0.0.0"), True),
+        (MetricsSpec(9464, "::"), MetricsSpec(9464), True),
+        (MetricsSpec(9464, "127.0.0.2"), MetricsSpec(9464), False),
+        (MetricsSpec(9464), MetricsSpec(9465), False),
+        (MetricsSpec(0), MetricsSpec(0), False),
+        (MetricsSpec(0), None, False),
+    ],
+)
+def test_two_endpoints_cannot_listen_at_one_address(
+    one: MetricsSpec, other: MetricsSpec | None, *, overlap: bool
+) -> None:
+    assert one.overlaps(other) is overlap

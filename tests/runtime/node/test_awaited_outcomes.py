@@ -187,3 +187,19 @@ def test_what_is_collected_comes_though_the_broker_takes_long_and_lets_few_wait(
         with Runtime.connect(url, name="asking") as asking:
             collected = asking.collect(ids)
             assert {handle.result(60.0).data for handle in collected} == {2}
+
+
+def test_what_has_come_is_not_taken_for_missing_in_the_next_session(
+    awaited: AwaitedOutcomes, said: Said, pending: set[bytes]
+) -> None:
+    awaited.begin(list(IDS))
+    tick(awaited, 3)
+    for request_id in IDS[1:]:
+        pending.discard(request_id)
+        awaited.came(request_id, 1.0)
+    awaited.begin(list(pending))
+    assert awaited.missing == pending == {IDS[0]}
+
+    awaited.missing.add(b"gone".ljust(16))  # such as of two threads at once
+    tick(awaited, 50)
+    assert awaited.missing == {IDS[0]}

@@ -142,3 +142,14 @@ def test_one_that_is_made_as_what_the_broker_owed_ends_is_watched_by_the_next(
     bus.stop("counter")
     assert made[0].wait(10.0)
     assert made[0].reason == "stopped"
+
+
+def test_who_waits_need_not_wait_for_the_pool(bus: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = bus.monitor("nobody")
+    assert monitor.wait(5.0)
+    callbacks: list[Any] = []
+    monkeypatch.setattr(bus.node.resources, "run", callbacks.append)  # its threads are all busy
+    second = bus.monitor("nobody")
+    second.add_callback(lambda one: None)
+    assert second.wait(5.0)
+    assert second.reason == "unknown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ from ether_broker.transport.sessions.turns import InputQueue
 from ether_broker.wire.frame import Header, Kind, name_of, read_header
 
 __all__ = ["Administration"]
+
+logger: logging.Logger = logging.getLogger("ether.supervisor")
 
 
 _SCHEMAS: Final = 512
@@ -100,6 +103,12 @@ class Administration:
         except EtherError as failure:
             error = ErrorInfo(code=failure.code, message=str(failure), retryable=failure.retryable)
             self._delivery.answer(entry, Status.REJECTED_CONTEXT, error)
+        except Exception as bug:  # its deadline would end it, and a broker that starts again would meet it again
+            if self._state.session_table.refusals.note(entry.asking_session.node, "internal_error", repr(bug)):
+                logger.exception("a question to the bus, %s, could not be answered", name)
+            if not entry.is_over:
+                error = ErrorInfo(code="exception", message=f"The bus could not do it: {type(bug).__name__}.")
+                self._delivery.answer(entry, Status.FAILED_EXECUTION, error)
         else:
             if data is not None:
                 entry.asking_session.input.spend(1 + (len(data.packed) >> ANSWER_SHIFT))

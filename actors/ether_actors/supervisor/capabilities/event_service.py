@@ -26,6 +26,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope
 from ether_broker.mailbox.mailbox import Offer
 from ether_broker.number import is_number
+from ether_broker.text import brief
 from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import DELIVERED, DELIVERED_SHIFT, DELIVERY_ENDED, HOLDERS_SHIFT, reading
 from ether_broker.wire.codec import pack_plain_delegation
@@ -172,7 +173,7 @@ class EventService:
 def _topic(params: dict[str, Any]) -> str:
     topic = text(params, "topic")
     if topic is None or not is_topic(topic):
-        shown = repr(topic)[:80]
+        shown = brief(topic)
         raise InvalidEnvelope(f"{shown} is no topic of an event: {GRAMMAR[TOPIC_PATTERN]}.")
     return topic
 

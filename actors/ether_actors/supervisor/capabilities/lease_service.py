@@ -29,6 +29,7 @@ from ether_broker.envelope.payload import Payload
 from ether_broker.envelope.status import Status
 from ether_broker.errors import InvalidEnvelope, LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.number import is_number
+from ether_broker.text import brief
 from ether_broker.transport.sessions.cost import LEASES_SHIFT
 from ether_broker.wire.frame import read_header
 
@@ -97,7 +98,7 @@ class LeaseService:
         """
         token, holder = params.get("token"), entry.parent
         if type(token) is not int:
-            msg = f"params.token is {str(token)[:80]!r} and has to be a lease's token."
+            msg = f"params.token is {brief(token)} and has to be a lease's token."
             raise InvalidEnvelope(msg)
         effects: list[Effect] = []
         if holder is not None and holder.agent.session is entry.asking_session:
@@ -222,7 +223,7 @@ def _named(held: Held) -> dict[str, Any]:
 def _resource(params: dict[str, Any]) -> str:
     resource = params.get("resource")
     if not isinstance(resource, str) or not is_resource(resource):
-        shown = repr(resource)[:80]
+        shown = brief(resource)
         msg = f"params.resource is {shown} and has to be a printable text of 1 to {MAX_RESOURCE:,} bytes."
         raise InvalidEnvelope(msg)
     return resource
@@ -233,6 +234,6 @@ def _wait(params: dict[str, Any]) -> float:
     if wait is None:
         return LONGEST_TIMEOUT
     if not is_number(wait) or wait < 0:
-        msg = f"params.wait is {str(wait)[:80]!r} and has to be seconds, 0 or more; without it the deadline decides."
+        msg = f"params.wait is {brief(wait)} and has to be seconds, 0 or more; without it the deadline decides."
         raise InvalidEnvelope(msg)
     return min(float(wait), LONGEST_TIMEOUT)

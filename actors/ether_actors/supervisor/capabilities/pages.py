@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ether_broker.envelope.payload import Payload, pack
 from ether_broker.errors import InvalidEnvelope
+from ether_broker.text import brief
 
 __all__ = ["LIMIT", "Place", "page", "text", "whole"]
 
@@ -66,7 +67,7 @@ def whole(params: dict[str, Any], name: str, default: int | None, *, least: int 
     value = params.get(name)
     value = default if value is None else value
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        msg = f"params.{name} is {_shown(value)} and has to be a whole number, {least} or more."
+        msg = f"params.{name} is {brief(value)} and has to be a whole number, {least} or more."
         raise InvalidEnvelope(msg)
     return value
 
@@ -79,10 +80,6 @@ def text(params: dict[str, Any], name: str) -> str | None:
     """
     value = params.get(name)
     if value is not None and not isinstance(value, str):
-        msg = f"params.{name} is {_shown(value)} and has to be a text."
+        msg = f"params.{name} is {brief(value)} and has to be a text."
         raise InvalidEnvelope(msg)
     return value
-
-
-def _shown(value: object) -> str:
-    return repr(value)[:80]

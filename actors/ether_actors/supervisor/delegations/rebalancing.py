@@ -23,6 +23,7 @@ from ether_actors.supervisor.state.round_robin import RoundRobin
 from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import AccessDenied, InvalidEnvelope
+from ether_broker.text import brief, short_text
 from ether_broker.transport.sessions.cost import BLOCKED, HOLDERS_SHIFT, REBALANCED
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
@@ -167,9 +168,9 @@ class Rebalancing:
         numbers = {key: said.get(key) for key in ("before", "instances")}
         for key, number in numbers.items():
             if type(number) is not int or not 0 <= number < _MOST_INSTANCES:
-                raise InvalidEnvelope(f"SCALE: {key} is {repr(number)[:40]} and has to be a number of instances.")
+                raise InvalidEnvelope(f"SCALE: {key} is {brief(number, 40)} and has to be a number of instances.")
         session.input.spend(BLOCKED)
-        why = str(said.get("why", ""))[:_WHY]
+        why = short_text(said.get("why"), _WHY)
         self._state.event("agent_scaled", agent=agent, node=session.node, **numbers, why=why)
 
     def _go_on(self) -> float:

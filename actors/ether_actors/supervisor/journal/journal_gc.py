@@ -18,6 +18,7 @@ from ether_broker.envelope.response import ErrorInfo
 from ether_broker.envelope.status import Status
 from ether_broker.errors import EtherError, InvalidEnvelope, JournalUnavailable
 from ether_broker.number import is_number
+from ether_broker.text import brief
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.journal.journal_maintenance import JournalMaintenance
@@ -52,12 +53,12 @@ class JournalGc:
         state = self._state
         older_than, wanted = params.get("older_than"), params.get("journal")
         if not is_number(older_than) or not math.isfinite(older_than):
-            msg = f"params.older_than is {str(older_than)[:80]!r} and has to be a Unix time."
+            msg = f"params.older_than is {brief(older_than)} and has to be a Unix time."
             raise InvalidEnvelope(msg)
         if not state.journal.identity:
             raise JournalUnavailable("This broker keeps no journal: there is nothing to give up.")
-        if wanted not in {None, state.journal.identity}:
-            raise JournalUnavailable(f"This broker's journal is {state.journal.identity}, and not {str(wanted)[:80]}.")
+        if wanted is not None and wanted != state.journal.identity:
+            raise JournalUnavailable(f"This broker's journal is {state.journal.identity}, and not {brief(wanted)}.")
         if self._maintenance is None:
             self._asked.append((float(older_than), entry))
         else:

@@ -18,7 +18,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
-from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.encoding.bounded import CONTROL, UNREGISTER, read_map
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
 from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_prefix
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
@@ -33,6 +33,7 @@ from ether_broker.errors import (
     TooMuch,
 )
 from ether_broker.observer_cursor import ObserverCursor
+from ether_broker.text import brief, short_text
 from ether_broker.transport.address import Address
 from ether_broker.transport.sessions.cost import BLOCKED, LOADS_SHIFT
 from ether_broker.transport.sessions.session import Session
@@ -46,6 +47,8 @@ __all__ = ["Membership"]
 _HELLO: Final = 4 << 10
 """Bytes of a HELLO."""
 _ANOTHER: Final = "another process has its name after the broker was restarted"
+_VERSION: Final = 40
+"""Characters of a schema version."""
 _CHECK: Final = 0.25
 """Seconds between two looks for nodes that are silent."""
 _GONE: Final = "gone"
@@ -92,7 +95,7 @@ class Membership:
             if len(envelope) > _HELLO:
                 raise TooMuch(f"HELLO has {len(envelope):,} bytes, and {_HELLO:,} is the most.")
             said = _map(header, envelope)
-            check_schema_version(str(said.get("schema_version", SCHEMA_VERSION)))
+            check_schema_version(short_text(said.get("schema_version", SCHEMA_VERSION), _VERSION))
             node = said.get("node", "")
             info = said_of_itself(said)
             _check_name(node)
@@ -164,7 +167,7 @@ class Membership:
             len(agents) >> LOADS_SHIFT
         )  # reading so many maps costs more than could be seen of their bytes
         for name, load in agents.items():
-            agent = session.agents.get(str(name).encode(errors="replace"))
+            agent = session.agents.get(name.encode(errors="replace")) if isinstance(name, str) else None
             if agent is not None and isinstance(load, dict):
                 session.reported.add(agent.name)
                 before, agent.load = agent.load, load_of(load)
@@ -266,10 +269,10 @@ class Membership:
             return
         if agent.session is not session and not self._reconnection.may_speak_for(session, agent):
             return
-        said = _map(header, envelope)
-        state, reason = said.get("condition", _GONE), str(said.get("reason", ""))[:_REASON]
-        if state not in {_GONE, Condition.RESTARTING.value}:
-            msg = f"UNREGISTER: condition is {repr(state)[:_REASON]} and has to be {_GONE} or {Condition.RESTARTING.value}."
+        said = read_map(envelope[header.body :], UNREGISTER)
+        state, reason = said.get("condition", _GONE), short_text(said.get("reason"), _REASON)
+        if state != _GONE and state != Condition.RESTARTING.value:  # noqa: PLR1714  a list is in no set
+            msg = f"UNREGISTER: condition is {brief(state, _REASON)} and has to be {_GONE} or {Condition.RESTARTING.value}."
             raise InvalidEnvelope(msg)
         if state == Condition.RESTARTING.value:
             if agent.condition is not Condition.DRAINING:
@@ -297,13 +300,13 @@ class Membership:
             raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
         since, prefixes = wish.get("from", 0), wish.get("topics", [])
         if type(since) is not int or since < 0:
-            msg = f"OBSERVE: from is {repr(since)[:_REASON]} and has to be a whole number; 0 is from now on."
+            msg = f"OBSERVE: from is {brief(since, _REASON)} and has to be a whole number; 0 is from now on."
             raise InvalidEnvelope(msg)
         is_list = isinstance(prefixes, list)
         if is_list:
             check_observer(session, header.request_id, prefixes)  # first: each of them is looked at after that
         if not is_list or not all(isinstance(one, str) and is_prefix(one) for one in prefixes):
-            msg = f"OBSERVE: topics is {repr(prefixes)[:_REASON]} and has to be a list of begins of capabilities."
+            msg = f"OBSERVE: topics is {brief(prefixes, _REASON)} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
         position = since or self._state.tap.next
         session.cursors[header.request_id] = ObserverCursor(
@@ -318,7 +321,7 @@ class Membership:
 def _check_name(node: object) -> None:
     if not isinstance(node, str) or not is_name(node.encode(errors="replace")):
         raise NodeRefused(
-            f"{str(node)[:MAX_NAME]!r} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
+            f"{brief(node, MAX_NAME)} is no name of a node: up to {MAX_NAME} letters, digits and _ . : @ / -, "
             "of which the first is a letter, a digit or _."
         )
     if node == SUPERVISOR or node.startswith("node:"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.names import is_name
 from ether_broker.errors import InvalidEnvelope, TooMuch
+from ether_broker.text import short_text
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
@@ -194,10 +195,10 @@ def load_of(said: dict[str, Any]) -> dict[str, object]:
     blocking = said.get("blocking")
     if isinstance(blocking, dict):
         seconds = blocking.get("seconds")
-        told = {key: str(blocking.get(key, ""))[:_TEXT] for key in _BLOCKING}
+        told = {key: _short(blocking.get(key, "")) for key in _BLOCKING}
         load["blocking"] = {**told, "seconds": seconds if isinstance(seconds, int | float) else 0.0}
     return load
 
 
 def _short(value: Any) -> object:
-    return value if isinstance(value, int | float) else str(value)[:_TEXT]
+    return value if isinstance(value, int | float) else short_text(value, _TEXT)

@@ -22,6 +22,9 @@ MOST_CAPABILITIES: Final = 512
 """Capabilities that an agent may declare, and as many exclusions: reading them costs their product."""
 MOST_SUBSCRIPTIONS: Final = 64
 """Subscriptions that an agent may declare."""
+_MOST: Final = {
+    "capabilities": MOST_CAPABILITIES, "exclusions": MOST_CAPABILITIES, "subscriptions": MOST_SUBSCRIPTIONS
+}  # fmt: skip
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
 SCHEMAS: Final = ("params_schema", "result_schema")
@@ -113,9 +116,10 @@ class Manifest(Model):
         capabilities = document.get("capabilities")
         if not isinstance(capabilities, list):
             return cls.parse(document)
-        if len(capabilities) > MOST_CAPABILITIES:  # each that is none would be a problem of its own
-            msg = f"A manifest has {len(capabilities):,} capabilities, and {MOST_CAPABILITIES:,} is the most."
-            raise InvalidManifest(msg)
+        for name, most in _MOST.items():  # each that is none would be a problem of its own
+            items = document.get(name)
+            if isinstance(items, list) and len(items) > most:
+                raise InvalidManifest(f"A manifest has {len(items):,} {name}, and {most:,} is the most.")
         return cls.parse({**document, "capabilities": list(map(_without_schemas, capabilities))})
 
     @model_validator(mode="after")

@@ -13,7 +13,6 @@ from itertools import count, islice
 from typing import Final, NamedTuple
 
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents, NodeSpec
-from ether.cluster.metrics_endpoint import MetricsSpec
 from ether.cluster.reloading.spec_changes import changed_fields
 from ether_actors.agent.agent import free_names
 
@@ -34,12 +33,6 @@ class HostedNode(NamedTuple):
     def of(cls, spec: NodeSpec, agents: Sequence[NamedAgents]) -> HostedNode:
         """A new state of a node."""
         return cls(spec, [agent for agent in agents if agent.names], next(_serials))
-
-    @property
-    def metrics_address(self) -> MetricsSpec | None:
-        """Where it serves metrics, if no other node can do so there at the same time."""
-        metrics = self.spec.metrics
-        return metrics if metrics is not None and metrics.port else None
 
     @property
     def names(self) -> list[tuple[str, ...]]:

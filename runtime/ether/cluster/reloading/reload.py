@@ -299,11 +299,13 @@ class Reload:
 
     def _check_metrics(self, node: str) -> None:
         """Have a node say whether its metrics are served, if it takes over the address of another."""
-        metrics = self.hosted[node].metrics_address
-        others = [other for other, one in self._before.items() if other != node and one.metrics_address == metrics]
-        if metrics is None or not others:
+        metrics = self.hosted[node].spec.metrics
+        if metrics is None:
             return
-        stay = [other for other in others if other in self.hosted and self.hosted[other].metrics_address == metrics]
+        others = [other for other, one in self._before.items() if other != node and metrics.overlaps(one.spec.metrics)]
+        if not others:
+            return
+        stay = [other for other in others if other in self.hosted and metrics.overlaps(self.hosted[other].spec.metrics)]
         try:
             self._ask(node, {"metrics": not stay})
         except AddressInUse as error:

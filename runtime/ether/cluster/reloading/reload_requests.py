@@ -26,6 +26,7 @@ from ether.cluster.reloading.reload_report import ReloadReport
 from ether.process.start_failure import error_of_code
 from ether_broker.discovery.abstract_sockets import abstract_names, is_own, name_digest
 from ether_broker.errors import AddressInUse, BrokerUnavailable, EtherError, Forbidden
+from ether_broker.text import error_with_class
 from ether_broker.transport.endpoint import default_endpoint
 
 __all__ = ["ReloadRequests", "reloadable", "request_reload"]
@@ -138,7 +139,7 @@ class ReloadRequests:
             code, message = error.code, str(error)
         except Exception as error:  # of ours: the cluster goes on
             logger.exception("a reload failed")
-            code, message = "", f"{type(error).__name__}: {error}"
+            code, message = "", error_with_class(error)
         self._on_event(f"reload: refused: {message}")
         return {"error": {"code": code, "message": message}}
 

@@ -50,7 +50,7 @@ _PAUSE: Final = 0.05
 _ALL: Final = b""
 """Instead of an agent's name: all of the node's."""
 _MOST_BEGUN: Final = 20_000
-"""Delegations that one UNREGISTER names; a broker reads no more values than some 130,000 of an envelope."""
+"""Delegations that one UNREGISTER names; a broker reads no more values than some 130,000 of it."""
 
 
 class NotStarted(Exception):

@@ -58,8 +58,8 @@ class AwaitedOutcomes:
     def begin(self, request_ids: list[bytes]) -> None:
         """Ask for them soon, and again for what was asked for before: a session has begun."""
         with self._lock:
-            before = itertools.chain(self._owed, *self._asked.values())
-            self._owed = list(dict.fromkeys(itertools.chain(request_ids, before)))
+            again = itertools.chain(request_ids, self._owed, *self._asked.values())
+            self._owed = [request_id for request_id in dict.fromkeys(again) if request_id in self._pending]
             self._asked, self._pause = {}, _SETTLED
             self.missing.update(self._owed)
 
@@ -106,6 +106,7 @@ class AwaitedOutcomes:
         pending, owed = self._pending, list[bytes]()
         with self._lock:
             if self._asked and self._ticks % _AGAIN == 0:
+                self.missing.difference_update([one for one in list(self.missing) if one not in pending])
                 self._asked = {
                     token: part for token, part in self._asked.items() if any(one in pending for one in part)
                 }

@@ -22,7 +22,7 @@ from ether_broker.envelope.ids import foreign_id, to_text
 from ether_broker.envelope.names import SUPERVISOR
 from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import EtherError
+from ether_broker.errors import BudgetExceeded, EtherError
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -39,7 +39,8 @@ logger: logging.Logger = logging.getLogger("ether.retry")
 _T = TypeVar("_T")
 _MARK: Final = "retry"
 """The extension that tells of an attempt its number and the request id of the first."""
-
+_BUDGET: Final = 0.1
+"""Seconds until it is looked again whether the budget has room for an attempt, of which others have set all aside."""
 _UNTAKEN: Final = frozenset({"journal_unavailable", "link_full"})
 """Codes with which the node and the supervisor refuse a request without regard to what became of its id before."""
 
@@ -136,37 +137,40 @@ class RetriedDelegation:
         except Exception:
             logger.exception("a retry policy failed; the outcome of the attempt stands")
             delay = None
-        if delay is not None:
-            waiting = PendingCall(self._try_again)
-            with self._state_lock:
-                is_over = self._is_cancelled
-                if not is_over:
-                    self.earlier.append(response)
-                    self._waiting = waiting
-                    self.due = now + delay
-            if not is_over:
-                self._host.call_at(now + delay, waiting)
-                if self._host.is_closed:  # perhaps it has been through with those that wait
-                    self.close()
-                return
-        self._end(current)
+        if delay is None or not self._wait(response, now + delay):
+            self._end(current)
+
+    def _wait(self, response: Response, due: float) -> bool:
+        """Wait for the time of the next attempt, after one with that outcome; False if it was cancelled."""
+        waiting = PendingCall(self._try_again)
+        with self._state_lock:
+            if self._is_cancelled:
+                return False
+            self.earlier.append(response)
+            self._waiting = waiting
+            self.due = due
+        self._host.call_at(due, waiting)
+        if self._host.is_closed:  # perhaps it has been through with those that wait
+            self.close()
+        return True
 
     def _try_again(self) -> None:
         """Make the next attempt, as its time has come."""
         self.due = None
-        last, number = self._current, self._number + 1
-        left = self.handle.deadline - self.resources.monotonic()
+        last, number, now = self._current, self._number + 1, self.resources.monotonic()
+        left = self.handle.deadline - now
+        current, is_put_off = None, False
         try:
             current = self._again(self._copy(number, _least(self._policy.timeout, left))) if left > 0.0 else None
         except EtherError as error:  # such as a budget that is used up, or the end of the runtime or of the task
             logger.debug("attempt %d of %s is not made: %s", number, self.handle.id, error)
-            current = None
+            is_put_off = isinstance(error, BudgetExceeded) and error.retryable and left > _BUDGET
         except BaseException:
             logger.exception("attempt %d of %s cannot be made", number, self.handle.id)
-            current = None
         if current is None:
-            self.earlier.pop()
-            self._end(last)
+            response = self.earlier.pop()
+            if not is_put_off or not self._wait(response, now + _BUDGET):
+                self._end(last)
             return
         self._number = number
         self.handle.stand_for(current)

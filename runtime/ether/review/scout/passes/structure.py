@@ -71,7 +71,7 @@ class StructurePass(Pass):
                 told = complexities.get(symbol.line)  # none where ruff calls it simple (10 or less)
                 self._functions.append({
                     "path": source.name, "line": symbol.line, "name": symbol.qualname, "lines": symbol.body_lines,
-                    "complexity": int(told[1]) if told else 0,
+                    "complexity": int(told[1]) if told else None,
                 })  # fmt: skip
         if lines > _LARGE and len(symbols) >= _SUBJECTS:
             self._large.append((lines, source.name, len(symbols)))
@@ -111,13 +111,15 @@ class StructurePass(Pass):
         return PassReport([*self._findings(), *depends.findings], data, [*told, *depends.insights])
 
     def _worst(self, first: str, second: str) -> dict[str, Any]:
-        ranked = sorted(self._functions, key=lambda one: (-one[first], -one[second], one["path"], one["line"]))
+        ranked = sorted(
+            self._functions, key=lambda one: (-(one[first] or 0), -(one[second] or 0), one["path"], one["line"])
+        )
         return table((function for function in ranked if function[first]), self._rows)
 
     def _findings(self) -> list[Finding]:
         """The function that is hardest to change and the largest file; the tables have the others."""
         found = []
-        hard = [one for one in self._functions if one["complexity"] > _COMPLEX]
+        hard = [one for one in self._functions if (one["complexity"] or 0) > _COMPLEX]
         if hard:
             one = max(hard, key=lambda one: (one["complexity"], one["lines"], one["path"], -one["line"]))
             what = f"`{one['name']}` has a complexity of {one['complexity']} in {plural(one['lines'], 'line')}"
