@@ -88,3 +88,14 @@ def test_what_cannot_be_published_is_an_error(own: Command, own_bus: Runtime) ->
     assert (wrong.code, missing.code, late.code) == (2, 2, 2)
     assert "orders new" in wrong.err
     assert "DATA cannot read /nowhere: No such file or directory." in missing.err
+
+
+def test_json_with_a_mistake_is_told_and_published_as_a_text(own: Command, own_bus: Runtime) -> None:
+    heard: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    own_bus.start(Clerk, heard)
+
+    told = own("publish", "orders.new", "{'number': 7}", "-o", "json")
+
+    assert told.code == 0
+    assert told.err == "DATA is no JSON, so it is published as a text: {'number': 7}\n"
+    assert heard.get(timeout=10.0).data == "{'number': 7}"

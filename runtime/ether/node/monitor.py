@@ -51,6 +51,9 @@ class Monitor:
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Monitor], None]] = []
 
+    def __repr__(self) -> str:
+        return f"Monitor({self.target!r}, {f'down: {self.reason}' if self._is_down else 'up'})"
+
     @property
     def is_down(self) -> bool:
         """Whether it has fired."""

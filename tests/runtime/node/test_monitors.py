@@ -98,6 +98,7 @@ def test_who_waits_is_let_go_when_nobody_will_tell_any_more(tmp_path: Path, how:
         assert not waiting.is_alive()
         assert said == [False]
         assert not monitor.is_down
+        assert repr(monitor) == "Monitor('counter', up)"
         assert not monitor.reason
         assert monitor.wait() is False
 
@@ -153,3 +154,4 @@ def test_who_waits_need_not_wait_for_the_pool(bus: Runtime, monkeypatch: pytest.
     second.add_callback(lambda one: None)
     assert second.wait(5.0)
     assert second.reason == "unknown"
+    assert repr(second) == "Monitor('nobody', down: unknown)"

@@ -122,7 +122,7 @@ def cycle(parent: Entry, agent: Registration) -> Rejection:
     """An agent would wait for itself."""
     message = (
         f"{_path(parent)} → {agent.manifest.agent} is a cycle: {agent.manifest.agent} waits for this very work. "
-        "Delegate to another agent, or raise its max_concurrency."
+        "Delegate to another agent, or raise its max_concurrency, which is 1 if it has a state."
     )
     return Rejection(Status.FAILED_EXECUTION, "call_cycle", message)
 

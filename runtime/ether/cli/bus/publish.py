@@ -44,6 +44,8 @@ def publish(
     It ends when the bus has given them the event; what they do with it, `ether log --capability ether.event` shows.
     """
     value = None if data is None else read_value(data, "DATA")
+    if isinstance(value, str) and value == data and value.startswith(("{", "[")) and not out.quiet:
+        out.note(f"DATA is no JSON, so it is published as a text: {value:.60}")
     with joined(bus, bus.wait) as found:
         response = found.publish(topic, value, timeout=timeout).result()
         if response.ok and not out.quiet and not response.data["subscribers"] and not response.data["refused"]:
