@@ -109,12 +109,15 @@ def test_what_is_no_regular_file_is_refused_and_the_cluster_goes_on_and_ends(alo
         os.mkfifo(file)
         os.kill(it.process.pid, signal.SIGHUP)
         it.hears("reload: refused")
-        refused = alone("reload")
+        refused, named = alone("reload"), alone("reload", str(file))
+        long = alone("reload", "x" * 300)
         assert agents(alone) == {"n1-ada": "n1"}
         assert it.end() == 0
 
-    assert refused.code == 2
-    assert "bus.yaml is not a regular file" in refused.err
+    for told in (refused, named):
+        assert told.code == 2
+        assert "bus.yaml is not a regular file" in told.err
+    assert (long.code, "cannot be read: File name too long." in long.err) == (2, True)
 
 
 @pytest.mark.slow

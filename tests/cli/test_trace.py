@@ -9,6 +9,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from ether.runtime import Runtime
 from ether_broker.envelope.ids import to_text
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -184,3 +185,15 @@ def test_a_terminal_shows_colours_and_folds_nothing(alone: Command, journal: str
     assert "\x1b[32m" in lines[1]
     assert "\x1b[31m" in next(line for line in lines if "FAILED_EXECUTION" in line)
     assert len(lines) == 10
+
+
+def test_what_was_refused_as_its_own_parent_has_a_trace(alone: Command, tmp_path: Path) -> None:
+    first, second = ("0190c8a0-0000-7000-8000-00000000000" + digit for digit in "12")
+    journal = tmp_path / "journal.db"
+    with Runtime(journal=journal, drain=0.0) as bus:
+        for request_id, parent in ((first, first), (second, first), (first, second)):
+            bus.delegate("chief.plan", request_id=request_id, parent=parent).result(10.0)
+    for request_id in (first, second):
+        done = alone("trace", request_id, "--journal", str(journal))
+        assert done.code == 0
+        assert "chief.plan" in done.out

@@ -251,3 +251,52 @@ def test_who_leaves_a_map_that_waits_for_its_budget_has_done_all_that_it_wanted(
         response = bus.delegate("boss.leave", budget=Budget(max_cost=1.0), timeout=PATIENCE).result()
 
         assert (response.status, response.data, response.unresolved) == (Status.COMPLETED, 2, ())
+
+
+class Greedy(Agent):
+    """Holds its whole budget, and then wants more."""
+
+    @capability("greedy.do")
+    async def do(self, task: Task, way: str) -> Any:
+        held = task.delegate("work.hold")
+        try:
+            if way == "map":
+                async for _ in task.map("work.once", [{}, {}]):
+                    pass
+            else:
+                task.delegate("work.once")
+        except BudgetExceeded:
+            pass
+        held.cancel()
+        await held
+        if way == "later":
+            await task.delegate("work.once")
+        return way
+
+
+@pytest.mark.parametrize(("way", "is_told"), [("map", True), ("once", True), ("later", False)])
+def test_what_a_budget_has_kept_from_being_done_is_told(way: str, *, is_told: bool) -> None:
+    Worker.failed[:] = ["before"]
+    with TestRuntime() as bus:
+        bus.start(Worker)
+        bus.start(Greedy)
+        response = bus.delegate("greedy.do", {"way": way}, budget=Budget(max_cost=1.0), timeout=PATIENCE).result()
+
+        assert response.data == way
+        assert response.status is (Status.PARTIAL if is_told else Status.COMPLETED)
+        assert any("is set aside for work.hold" in line for line in response.unresolved) is is_told
+
+
+class Misleading(ExceptionGroup[Exception]):
+    @property
+    def exceptions(self) -> Any:
+        raise RuntimeError("no")
+
+
+def test_a_group_that_does_not_say_what_is_in_it_is_answered_as_what_is_in_it(bus: Runtime) -> None:
+    Thrower.raised = [Misleading("odd", [ValueError("a")])]
+    response = bus.delegate("throw.plain", timeout=PATIENCE).result()
+    assert response.error is not None
+    assert response.error.code == "exception"
+    Thrower.raised = [ValueError("next")]
+    assert bus.delegate("throw.plain", timeout=PATIENCE).result().error is not None

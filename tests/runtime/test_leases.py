@@ -99,3 +99,14 @@ def test_a_node_that_was_given_up_and_wakes_again_writes_nothing(tmp_path: Path)
         third.result(10.0).unwrap()
 
     assert (tmp_path / "report.md").read_text() == "second\nthird\n"
+
+
+def test_a_bus_that_runs_on_writes_after_another_that_came_and_went(tmp_path: Path) -> None:
+    go(tmp_path, "a", "b", "c")
+    with Runtime() as bus:
+        bus.start(Writer)
+        begin(bus, tmp_path, "writer", "a").result(10.0).unwrap()
+        with Runtime() as other:
+            other.start(Writer)
+            begin(other, tmp_path, "writer", "b").result(10.0).unwrap()
+        begin(bus, tmp_path, "writer", "c").result(10.0).unwrap()

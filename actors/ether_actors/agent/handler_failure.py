@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from typing import Any, Final
 
 from ether_actors.agent.declarations.capability import WrongResult
@@ -20,6 +21,9 @@ __all__ = ["error_response", "is_crash", "judge", "told_of"]
 
 _RETRYABLE: Final = frozenset({AgentCrash.code, "agent_restarted", LeaseLost.code, "node_full"})
 """Codes of what may go well the next time."""
+_EXCEPTIONS: Final[Callable[[BaseExceptionGroup[BaseException]], tuple[BaseException, ...]]] = (
+    BaseExceptionGroup.exceptions.__get__  # as C has it: a class of a user's may say it otherwise
+)
 _MOST_TOLD: Final = 4
 """Exceptions of a group whose words are told."""
 
@@ -40,7 +44,7 @@ def told_of(error: BaseException) -> dict[str, Any]:
     """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`.
 
     A group, as `asyncio.TaskGroup` raises it, is answered as what is in it: with the code of that if it is one code, else as a
-    crash if one of them is, else as an exception; retryable if all of them are.
+    crash if one of them is, else as an exception; one of exceptions is retryable if each of them says so.
     """
     leaves = _leaves(error)
     if isinstance(leaves[0], ParameterError):
@@ -68,11 +72,14 @@ def is_crash(error: BaseException) -> bool:
 
 def _leaves(error: BaseException) -> list[BaseException]:
     """What is in a group, however deep; else the exception itself."""
-    left, leaves = [error], list[BaseException]()
+    left, leaves, seen = [error], list[BaseException](), set[int]()
     while left:
         one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
         if isinstance(one, BaseExceptionGroup):
-            left += reversed(one.exceptions)
+            left += reversed(_EXCEPTIONS(one))
         else:
             leaves.append(one)
     return leaves

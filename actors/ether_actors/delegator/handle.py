@@ -108,8 +108,8 @@ class Handle:
     """What to write where a handle is given for the outcome, as an answer that forgot to await it."""
 
     __slots__ = (
-        "_callbacks", "_capability", "_delegation", "_done", "_envelope", "_header", "_listeners", "_owner", "_response",
-        "_sent", "_source", "_updates", "_waiter", "deadline", "external_id", "key",
+        "_callbacks", "_capability", "_delegation", "_done", "_ended", "_envelope", "_header", "_listeners", "_owner",
+        "_response", "_sent", "_source", "_updates", "_waiter", "deadline", "external_id", "key",
     )  # fmt: skip
 
     done: Final[bool] = property(attrgetter("_done"))  # type: ignore[assignment]  # read in C
@@ -136,6 +136,8 @@ class Handle:
         """The id that the delegator's own vocabulary has for it; every response to it has it too, and no other."""
         self._sent = sent
         self._done = False
+        self._ended: deque[Handle] | None = None
+        """Where it puts itself with its outcome."""
         self._delegation: Delegation | None = None
         self._header: Header | None = None
         self._envelope = b""
@@ -266,6 +268,21 @@ class Handle:
             self._callbacks.append(callback)
             return True
 
+    def put_when_done(self, ended: deque[Handle]) -> None:
+        """Put it at the end of a queue with its outcome, or now if it has it."""
+        with self._owner.lock:
+            if self._done:
+                ended.append(self)
+            else:
+                self._ended = ended
+
+    def take_ended(self, ended: deque[Handle]) -> list[Handle]:
+        """Take all handles of its owner out of such a queue: each is there whose `done` was seen before."""
+        with self._owner.lock:
+            found = list(ended)
+            ended.clear()
+        return found
+
     def cancel(self) -> None:
         """Cancel the delegation; the outcome is CANCELLED unless another came first.
 
@@ -349,7 +366,9 @@ class Handle:
             if self._done:
                 return False
             self._header, self._envelope, self._response = header, envelope, response
-            self._done = True  # last: it says that all is there to readers who do not take the lock
+            self._done = True  # it says that all is there to readers who do not take the lock
+            if self._ended is not None:
+                self._ended.append(self)
             waiter, callbacks, listeners = self._waiter, self._callbacks, self._listeners
             self._waiter = self._callbacks = self._listeners = None
         if waiter is not None:

@@ -42,7 +42,8 @@ class Mapped:
     """
 
     def __init__(
-        self, delegate: Callable[[Any], Handle], items: Iterable[Any], window: int, check_may_wait: Callable[[], None]
+        self, delegate: Callable[[Any], Handle], items: Iterable[Any], window: int, check_may_wait: Callable[[], None],
+        note: Callable[[BudgetExceeded], None] = lambda _refusal: None,
     ) -> None:  # fmt: skip
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise UsageError(f"window={window!r:.40}: delegations that are open at a time, 1 or more.")
@@ -63,6 +64,7 @@ class Mapped:
         """Items in all; None if they do not say how many they are."""
         self._delegate = delegate
         self._check_may_wait = check_may_wait
+        self._note_refusal = note
         self._error: Exception | None = None
         """What kept the items that are left from being begun."""
         self._items: Iterator[Any] = iter(items)
@@ -174,13 +176,15 @@ class Mapped:
                 self.done += 1
                 self.failed += 1
                 continue
-            except EtherError as error:
-                if (
-                    isinstance(error, BudgetExceeded) and error.retryable and self._open
-                ):  # what is open gives back what it does not use
+            except BudgetExceeded as refusal:
+                if refusal.retryable and self._open:  # what is open leaves something of it
                     self._put_back = item
-                else:  # such as a runtime that was closed
-                    self._items, self._error = iter(()), error
+                    break
+                self._note_refusal(refusal)
+                self._items, self._error = iter(()), refusal
+                break
+            except EtherError as error:  # such as a runtime that was closed
+                self._items, self._error = iter(()), error
                 break
             self._order.append(last)
             self._open += 1

@@ -76,9 +76,12 @@ def check_each(options: Mapping[str, object], what: str, capability: str, to: st
             "broadcast delegates to all holders, and to= names one: leave it out, or delegate(..., to=...)."
         )
     check_keywords(options, what, *(() if what == "broadcast" else ("window",)))
-    given = {"request_id": to_text(new_id()), "capability": capability, "to_agent": to, **options}
-    retry = given.pop("retry", None)
-    given.pop("context", None)
-    Delegation.parse({name: value for name, value in given.items() if value is not None})
-    if retry is not None:
-        check_retry(retry)
+    fields = {name: value for name, value in options.items() if name not in {"context", "objective", "retry"}}
+    may_be_none = {
+        "to_agent": to, "timeout": fields.pop("timeout", None), "budget": fields.pop("budget", None),
+        "objective": options.get("objective") or None,
+    }  # fmt: skip
+    given = {name: value for name, value in may_be_none.items() if value is not None}
+    Delegation.parse({"request_id": to_text(new_id()), "capability": capability, **given, **fields})
+    if options.get("retry") is not None:
+        check_retry(options["retry"])

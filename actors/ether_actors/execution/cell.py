@@ -567,10 +567,8 @@ class Cell:
             response, has_crashed = judge(work, self.name, error, self._services.wall())
         except BaseException:  # noqa: BLE001  whatever an exception does when it is looked at, its place is freed
             message = f"{type(error).__name__}, of which nothing can be told."
-            response, has_crashed = (
-                self._error_response(work, Status.FAILED_EXECUTION, "exception", message),
-                is_crash(error),
-            )
+            response = self._error_response(work, Status.FAILED_EXECUTION, "exception", message)
+            has_crashed = is_crash(error)
         self._finish(work, response)
         if has_crashed:
             self._services.crashed(self, error)

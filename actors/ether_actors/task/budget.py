@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -53,8 +54,14 @@ class BudgetAccount:
         self._others: dict[str, float] = dict.fromkeys(_FIELDS, 0)
         """What ended sub-delegations used."""
         self._reserved: dict[str, float] = dict.fromkeys(_FIELDS, 0)
-        self._running: list[tuple[Handle, Budget | None]] = []
+        self._running: dict[Handle, Budget | None] = {}
+        """{sub-delegation whose use is not counted yet: what was set aside for it}."""
+        self._ended: deque[Handle] = deque()
+        """Those of them that have their outcome."""
         self._refused: list[str] = []
+        """Why sub-delegations were not made, since the last that was."""
+        self._left_out: list[str] = []
+        """Why others will not be made any more."""
         self._uncounted: dict[str, str] = {}
         """By limit, what was told of a use that is no amount."""
 
@@ -92,22 +99,21 @@ class BudgetAccount:
                 self._own[name] += use
             return all(left >= 0 for left in self._left().values())
 
-    def reserve(self, wanted: Budget | None, *, may_wait: bool = False) -> Budget | None:
+    def reserve(self, wanted: Budget | None) -> Budget | None:
         """Set aside what a sub-delegation may use: what it wants, or all that is left, and never more than that.
 
         Args:
             wanted: None is all.
-            may_wait: whether it is asked for again if others have it all; then that is no reason why the task is not done.
 
         Raises:
             BudgetExceeded: a limit is used up; or, and then it is `retryable`, all that is left of it is set aside for others
-                that run.
+                that run. It is for the caller to wait, or to `note` it.
         """
         with self._lock:
             left = self._remaining()
             if left is None:
                 return wanted
-            self._refuse_without_any(may_wait=may_wait)
+            self._refuse_without_any()
             names = (*_FIELDS, "max_time_sec")
             least = {name: _least(getattr(left, name), getattr(wanted, name, None)) for name in names}
             given = Budget.model_validate(least)
@@ -135,7 +141,7 @@ class BudgetAccount:
             parts = {name: max(value / max(1, count), min(value, _LEAST[name])) for name, value in lefts.items()}
             return self._budget(parts, left.max_time_sec)
 
-    def _refuse_without_any(self, *, may_wait: bool) -> None:
+    def _refuse_without_any(self) -> None:
         used = {**self._spent(), "max_time_sec": self._elapsed()}
         for name, use in used.items():
             limit = getattr(self._limits, name)
@@ -143,31 +149,37 @@ class BudgetAccount:
                 continue
             least, kept = limit * _ROUNDING, self._reserved.get(name, 0)
             if use > 0 and limit - use <= least:
-                raise self._refusal(f"{name} {limit:g} is used up ({use:g}): nothing more is delegated.")
+                raise BudgetExceeded(f"{name} {limit:g} is used up ({use:g}): nothing more is delegated.")
             if kept > 0 and limit - use - kept <= least:
-                reason = (
+                refusal = BudgetExceeded(
                     f"{name} {limit:g}: what is left of it is set aside for {self._holders()}. Wait for that, or give each of "
                     "several its part: part = task.budget.part(4) once, before the first, and then budget=part for each."
                 )
-                refusal = BudgetExceeded(reason) if may_wait else self._refusal(reason)
                 refusal.retryable = True
                 raise refusal
 
     def _holders(self) -> str:
         """Those for which something is set aside, for people."""
-        handles = [handle for handle, _ in self._running]
+        handles = list(self._running)
         first = f"{handles[0].capability} ({handles[0].request_id})" if handles else "another sub-delegation"
         others = f" and {len(handles) - 1} more, which run" if handles[1:] else ", which runs"
         return first + others
 
-    def _refusal(self, reason: str) -> BudgetExceeded:
-        self._refused.append(reason)
-        return BudgetExceeded(reason)
+    def note(self, refusal: BudgetExceeded, *, for_good: bool = False) -> None:
+        """Note that a sub-delegation is not made: the task's outcome says why, unless another is made later.
+
+        Args:
+            refusal: what `reserve` raised.
+            for_good: whether the outcome says it also then.
+        """
+        with self._lock:
+            (self._left_out if for_good else self._refused).append(str(refusal))
 
     def follow(self, handle: Handle, given: Budget | None) -> None:
         """Settle what was set aside for a sub-delegation when it has ended, with the use that it tells."""
         with self._lock:
-            self._running.append((handle, given))
+            self._running[handle] = given
+            handle.put_when_done(self._ended)
 
     def charge(self, given: Budget | None, *, cost: float = 0.0, tokens: int = 0, iterations: int = 0) -> None:
         """End a sub-delegation: free what was set aside, and note what it used."""
@@ -196,7 +208,9 @@ class BudgetAccount:
                 for name, told in self._uncounted.items()
                 if (limit := getattr(self._limits, name, None)) is not None
             ]
-            return {name: total for name, total in totals.items() if total > 0}, (*self._refused, *excess)
+            return {name: total for name, total in totals.items() if total > 0}, tuple(
+                dict.fromkeys((*self._left_out, *self._refused, *excess))
+            )
 
     # -- under the lock --------------------------------------------------------------------------------------------
 
@@ -219,13 +233,9 @@ class BudgetAccount:
             self._others[name] += use
 
     def _spent(self) -> dict[str, float]:
-        running = []
-        for handle, given in self._running:
-            if handle.done:
-                self._charge(given, self._told(handle.outcome()))
-            else:
-                running.append((handle, given))
-        self._running = running
+        if self._running:
+            for handle in next(iter(self._running)).take_ended(self._ended):
+                self._charge(self._running.pop(handle), self._told(handle.outcome()))
         return {name: self._own[name] + self._others[name] for name in _FIELDS}
 
     def _left(self) -> dict[str, float]:

@@ -23,7 +23,7 @@ from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import Closed, EtherError, NotPermitted, UsageError
+from ether_broker.errors import BudgetExceeded, Closed, EtherError, NotPermitted, UsageError
 from ether_broker.name_hint import misses
 from ether_broker.number import is_number
 from ether_broker.unread_log import warn_unread
@@ -317,17 +317,20 @@ class Task:
                 say which is less (two texts).
             Closed: the handler has returned.
         """
-        return self._delegate(
-            capability, params, False, to=to, timeout=timeout, budget=budget, objective=objective, context=context, retry=retry,
-            **fields,
-        )  # fmt: skip
+        try:
+            return self._delegate(
+                capability, params, to=to, timeout=timeout, budget=budget, objective=objective, context=context, retry=retry,
+                **fields,
+            )  # fmt: skip
+        except BudgetExceeded as refusal:
+            self.budget.note(refusal)
+            raise
 
-    def _delegate(  # a keyword would be one more that a user can give
-        self, capability: str, params: Any, may_wait: bool, /, *, to: str | None, timeout: float | None = None,  # noqa: FBT001
-        budget: Budget | None = None, objective: str = "", context: Any = None, retry: Retry | None = None,
-        **fields: Unpack[DelegationFields],
+    def _delegate(
+        self, capability: str, params: Any, *, to: str | None, timeout: float | None = None, budget: Budget | None = None,
+        objective: str = "", context: Any = None, retry: Retry | None = None, **fields: Unpack[DelegationFields],
     ) -> Handle:  # fmt: skip
-        """As `delegate`; `may_wait` is whether the caller asks again for what the budget has set aside for others."""
+        """As `delegate`; a refusal of the budget is not noted."""
         services = self._open_services("delegate")
         if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
@@ -337,7 +340,7 @@ class Task:
             return services.retry(
                 check_retry(retry),
                 lambda timeout: self._delegate(
-                    capability, params, may_wait, to=to, timeout=timeout, budget=budget, objective=objective, context=context,
+                    capability, params, to=to, timeout=timeout, budget=budget, objective=objective, context=context,
                     **fields,
                 ),
                 lambda delegation: self._delegate_again(delegation, budget),
@@ -351,7 +354,7 @@ class Task:
             _checked(timeout)
         parent = self.delegation
         account = None if parent.budget is None else self.budget
-        given = budget if account is None else account.reserve(budget, may_wait=may_wait)
+        given = budget if account is None else account.reserve(budget)
         left = self.remaining
         deadline = self.deadline if timeout is None else min(self._now() + timeout, self.deadline or float("inf"))
         try:
@@ -383,7 +386,12 @@ class Task:
         if self.delegation.budget is None:
             return services.send(delegation)
         account = self.budget
-        given = account.reserve(budget, may_wait=True)
+        try:
+            given = account.reserve(budget)
+        except BudgetExceeded as refusal:
+            if not refusal.retryable:
+                account.note(refusal)
+            raise
         try:
             handle = services.send(delegation.model_copy(update={"budget": given}))
         except EtherError:
@@ -405,11 +413,9 @@ class Task:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))
         check_each(options, "map", capability, to)
         return Mapped(
-            lambda params: self._delegate(capability, params, True, to=to, **options),
-            items,
-            window,
-            services.check_may_wait,
-        )
+            lambda params: self._delegate(capability, params, to=to, **options), items, window, services.check_may_wait,
+            lambda refusal: self.budget.note(refusal, for_good=True),
+        )  # fmt: skip
 
     def lease(
         self, path: str | os.PathLike[str] | None = None, *, resource: str | None = None, wait: float | None = None

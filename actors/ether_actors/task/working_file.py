@@ -118,7 +118,10 @@ class WorkingFile:
                 return False
             highest = self._read(fence)
             if highest > self._token:
-                msg = f"{self.path} is fenced off: a lease with token {highest} came after this one ({self._token})."
+                msg = (
+                    f"{self.path} is fenced off: a lease with token {highest} came after this one ({self._token}). If that "
+                    f"goes on and nobody else writes it, the clock of the bus was set back: remove {self.fence.name} then."
+                )
                 raise LeaseLost(msg)
             if highest < self._token:
                 os.pwrite(fence, b"%0*d\n" % (_DIGITS, self._token), 0)

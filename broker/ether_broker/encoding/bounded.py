@@ -18,7 +18,6 @@ __all__ = [
     "OURS",
     "QUESTION",
     "STATE",
-    "UNREGISTER",
     "Bounds",
     "check_containers",
     "check_shape",
@@ -42,8 +41,6 @@ class Bounds(NamedTuple):
 
 CONTROL: Final = Bounds(1 << 20, 1 << 14, 8)
 """A control envelope: a RESUME says four values for each of 1,000 delegations, a HEARTBEAT nine for each of 500 agents."""
-UNREGISTER: Final = Bounds(1 << 20, 1 << 17, 8)
-"""An UNREGISTER: four values for each of 20,000 delegations that the agent had begun."""
 MANIFEST: Final = Bounds(256 << 10, 1 << 16, 64)
 """A REGISTER: the schemas of an agent's capabilities."""
 MOST_STATE: Final = 64 << 10

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Final
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ether_broker.encoding.bounded import MOST_CONTAINERS, check_containers
@@ -78,6 +79,13 @@ def _find(value: Any, path: str) -> tuple[str, Any]:
         items = [(f"{path}[{key!r}]", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
         items = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    elif isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        names = (
+            type(value).model_fields
+            if isinstance(value, BaseModel)
+            else [one.name for one in dataclasses.fields(value)]
+        )
+        items = [(f"{path}.{name}", getattr(value, name, None)) for name in names]
     for where, item in items:
         try:
             ormsgpack.packb(item, _convert, _OPTIONS)

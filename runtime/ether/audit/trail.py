@@ -172,7 +172,9 @@ class Trail:
             raise UnknownEntry(
                 f"The journal has not, or not any more, how {to_text(request_id)} was accepted: `ether log show` has the rest."
             )
-        while whole and root.header.parent != NO_ID and (above := self._delegation(root.header.parent)):
+        seen = {NO_ID, request_id}  # what was refused may say that it is its own parent
+        while whole and root.header.parent not in seen and (above := self._delegation(root.header.parent)):
+            seen.add(root.header.parent)
             root = above
         request_id = root.header.request_id
         entries = self._about(request_id, *self._reader.below(request_id))

@@ -28,7 +28,7 @@ from ether.cluster.cluster_spec import AgentLike, AgentSpec, ClusterSpec, NamedA
 from ether.cluster.reloading.hosted_node import HostedNode
 from ether.cluster.reloading.reload import Reload
 from ether.cluster.reloading.reload_report import ReloadReport
-from ether.cluster.reloading.reload_requests import ReloadRequests
+from ether.cluster.reloading.reload_requests import ReloadRequests, check_regular
 from ether.cluster.reloading.spec_changes import check_reload
 from ether.errors import ProcessFailed
 from ether.process.output_reader import to_stderr
@@ -36,7 +36,7 @@ from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
 from ether_broker.discovery.own_clusters import ClusterAddress
-from ether_broker.errors import Closed, InvalidSpec, UsageError, WaitTimeout
+from ether_broker.errors import Closed, UsageError, WaitTimeout
 from ether_broker.journal.location import UNNAMED, default_journal, is_by_origin, link_last_started
 from ether_broker.name_hint import nearest
 from ether_broker.security.access_list import RegisterRule
@@ -582,9 +582,7 @@ def up(
         nonlocal known
         if (wanted := named or known) is None:
             raise UsageError("The cluster was started without a file: name one, as in `ether reload bus.yaml`.")
-        path = Path(wanted)
-        if path.exists() and not path.is_file():  # such as a pipe, which may never end
-            raise InvalidSpec(f"{wanted} is not a regular file: write the cluster file to one, and reload that.")
+        path = check_regular(wanted)
         report = cluster.reload(_with_address((read or _load)(wanted)))
         known = wanted
         return replace(report, file=str(path.absolute()))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ether.node.agents.agent_host import AgentHost
+from ether.node.agents.begun_work import read_begun
 from ether.node.artifacts.artifact_fetcher import ArtifactFetcher
 from ether.node.attached_observers import AttachedObservers
 from ether.node.connection.broker_clock import BrokerClock
@@ -235,7 +236,7 @@ class NodeSession:
                 )  # a later one may be at work
             elif header.kind == Kind.UNREGISTER and len(envelope) > header.body:
                 said = unpack(envelope[header.body :])
-                holding.setdefault(name, {}).update(said.get("begun", {}))
+                holding.setdefault(name, {}).update(read_begun(said.get("begun", b"")))
                 if said.get("condition") == "gone":
                     left_agents.add(name)
         self._outgoing.awaited.begin(awaiting)

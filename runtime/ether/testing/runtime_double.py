@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn, Self, TypeVar
 
 from ether.runtime import DRAIN, Runtime
@@ -175,7 +176,7 @@ class TestRuntime(Runtime):
             UsageError: `seconds` is no number, or as `run`.
             Stalled: as `run`.
         """
-        if not is_number(seconds):
+        if not is_number(seconds) or not math.isfinite(seconds):
             raise UsageError(f"advance({seconds!r:.40}): seconds, as in bus.advance(2.5).")
         self._moving.advance(seconds)
 

@@ -85,13 +85,31 @@ def test_two_nodes_may_have_one_token_for_their_monitors() -> None:
 def test_a_manifest_has_so_many_items_at_most_whatever_they_are(name: str, most: int, item: object) -> None:
     bus = Bus()
     peer = bus.node("n")
-    body = {"capabilities": [], name: [item] * (most + 1)}
-    peer.send(Kind.REGISTER, request_id=request_id(5), source=b"a", body=body)
+    for number, others in enumerate(({"capabilities": []}, {}, {"capabilities": {}})):
+        peer.send(Kind.REGISTER, request_id=request_id(number), source=b"a", body={**others, name: [item] * (most + 1)})
+        bus.step()
+
+        (error,) = peer.took(Kind.ERROR)
+        assert error.code == "invalid_manifest"
+        assert error.body["message"] == f"A manifest has {most + 1:,} {name}, and {most} is the most."
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {f"field{number}": 1 for number in range(32)},  # and its name
+        {"capabilities": [{"name": "x.y", **{f"field{number}": 1 for number in range(32)}}]},
+        {"subscriptions": [{"topic": "x.y", **{f"field{number}": 1 for number in range(32)}}]},
+    ],
+)
+def test_a_part_of_a_manifest_has_so_many_fields_at_most(manifest: dict[str, object]) -> None:
+    bus = Bus()
+    peer = bus.node("n")
+    peer.send(Kind.REGISTER, request_id=request_id(5), source=b"a", body=manifest)
     bus.step()
 
     (error,) = peer.took(Kind.ERROR)
-    assert error.code == "invalid_manifest"
-    assert error.body["message"] == f"A manifest has {most + 1:,} {name}, and {most} is the most."
+    assert error.body["message"] == "A part of a manifest has 33 fields, and 32 is the most."
 
 
 def test_agents_of_many_capabilities_are_registered_a_few_at_a_time() -> None:

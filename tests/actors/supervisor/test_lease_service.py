@@ -372,3 +372,18 @@ def test_work_that_still_waits_in_a_mailbox_holds_nothing():
     world.ask("a", parent=number)
 
     assert world.refusal("a") == (Status.REJECTED_CONTEXT, "not_your_parent")
+
+
+def test_a_token_is_above_all_that_another_bus_has_granted_before():
+    world = Writers()
+    world.ask("a")
+    first = world.answer("a")["token"]
+    world.bus.pass_time(2.0)
+    world.ask("b", "another")
+    second = world.answer("b")["token"]
+    assert second >= first + 2_000_000, "in microseconds"
+
+    world.ask("c")
+    world.bus.pass_time(1.0)
+    world.release("a", first)
+    assert world.answer("c")["token"] >= second + 1_000_000

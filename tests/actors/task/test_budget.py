@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,12 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ether_actors.delegator.handle import Handle
 from ether_actors.task.budget import BudgetAccount
 from ether_broker.envelope.delegation import Budget
 from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import BudgetExceeded, UsageError
+from tests.actors.work_counter import WorkCounter
 
 
 class Watch:
@@ -95,10 +98,13 @@ def test_what_is_all_set_aside_is_given_to_nobody_else_until_it_comes_back(
 
     with pytest.raises(
         BudgetExceeded, match=r"part = task\.budget\.part\(4\) once, before the first, and then budget=part"
-    ):
+    ) as refused:
         spending.reserve(wanted)
+    assert refused.value.retryable
+    assert spending.close(told())[1] == (), "whoever waits has all that it wants"
 
-    assert spending.close(told())[1] != ()
+    spending.note(refused.value)
+    assert spending.close(told())[1] == (str(refused.value),)
     spending.charge(given[0])
     spending.reserve(None)
     assert spending.close(told()) == ({}, ())
@@ -168,12 +174,51 @@ def test_when_a_limit_is_used_up_nothing_more_is_delegated_and_the_outcome_says_
     spending.charge(spending.reserve(Budget(max_cost=0.3)), cost=0.3)
     spending.spend(cost=0.2)
 
-    with pytest.raises(BudgetExceeded, match=r"max_cost 0\.5 is used up"):
+    with pytest.raises(BudgetExceeded, match=r"max_cost 0\.5 is used up") as refused:
         spending.reserve(None)
+    assert not refused.value.retryable
+    spending.note(refused.value)
 
     totals, broken = spending.close(told())
     assert totals == {"cost": 0.5}
     assert broken == ("max_cost 0.5 is used up (0.5): nothing more is delegated.",)
+
+
+def test_what_is_left_out_for_good_is_told_though_others_are_made_later():
+    spending = account(max_tokens=4)
+    spending.note(BudgetExceeded("the items 3 to 9"), for_good=True)
+    spending.note(BudgetExceeded("one"))
+    spending.reserve(Budget(max_tokens=1))
+
+    assert spending.close(told())[1] == ("the items 3 to 9",)
+
+
+class Host:
+    """The owner of handles."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+@pytest.mark.parametrize("order", ["first", "last", "before it is followed"])
+def test_sub_delegations_without_number_cost_each_the_same(order: str):
+    work = {}
+    for count in (100, 800):
+        spending, host = account(max_tokens=10**9), Host()
+        handles = [Handle(host, new_id(), b"a", b"x.y", b"", 1e9) for _ in range(count)]  # type: ignore[arg-type]  # its double
+        with WorkCounter() as counter:
+            for handle in handles:
+                given = spending.reserve(Budget(max_tokens=10))
+                if order == "before it is followed":
+                    handle.end(told(tokens_used=3))
+                spending.follow(handle, given)
+            for handle in handles if order == "first" else handles[::-1] if order == "last" else []:
+                handle.end(told(tokens_used=3))
+                assert spending.spent.max_tokens is not None
+        assert spending.spent.max_tokens == 3 * count
+        assert spending.remaining.max_tokens == 10**9 - 3 * count
+        work[count] = counter.work
+    assert work[800] < 1.5 * 8 * work[100]
 
 
 def test_a_limit_of_0_with_nothing_used_may_be_delegated():

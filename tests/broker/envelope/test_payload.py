@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -138,6 +139,19 @@ def test_these_kinds_of_values_travel(value: Any, read: Any):
     assert Payload.of(value).value == read
 
 
+class Line(BaseModel):
+    price: Decimal
+
+
+class Order(BaseModel):
+    lines: list[Line]
+
+
+@dataclasses.dataclass
+class Point:
+    x: Any
+
+
 @pytest.mark.parametrize(
     ("value", "where"),
     [
@@ -148,6 +162,8 @@ def test_these_kinds_of_values_travel(value: Any, read: Any):
         ({"z": 1j}, r"value\['z'\] is a complex"),
         ([2**64], r"value\[0\] is a int"),
         ({"half": "\ud800"}, r"value\['half'\] is a str"),
+        (Order(lines=[Line(price=Decimal("1.10"))]), r"value\.lines\[0\]\.price is a Decimal"),
+        ({"point": Point({1})}, r"value\['point'\]\.x is a set"),
     ],
 )
 def test_what_cannot_travel_is_named_with_its_place(value: Any, where: str):

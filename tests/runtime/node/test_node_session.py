@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from ether import Agent, Runtime, capability
+from ether.node.agents.begun_work import pack_begun
 from ether.testing import ManualClock
 from ether.testing.simulator import World
 from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
@@ -33,7 +34,7 @@ def test_what_an_agent_had_begun_that_has_left_is_held_until_the_broker_has_hear
     """Else a broker would take it for not begun, as the next agent of this name knows nothing of it."""
     node, _ = World(ManualClock(0.0)).join("n")
     left = [
-        unregistering({"condition": "gone", "reason": "stopped", "begun": [(ID, 2)]}),
+        unregistering({"condition": "gone", "reason": "stopped", "begun": pack_begun([(ID, 2)])}),
         pack_envelope(Kind.REGISTER, request_id=ID, source=b"a", body=pack({})),
     ]
 
@@ -50,9 +51,11 @@ def test_what_is_held_is_said_in_as_many_resumes_as_it_takes():
     node, _ = World(ManualClock(0.0)).join("n")
     held = [(number.to_bytes(16), 1) for number in range(2 * MOST_RESUMED + 1)]
     left = [
-        unregistering({"condition": "gone", "reason": "stopped", "begun": held[:1_500]}),
+        unregistering({"condition": "gone", "reason": "stopped", "begun": pack_begun(held[:1_500])}),
         pack_envelope(
-            Kind.UNREGISTER, source=b"b", body=pack({"condition": "gone", "reason": "stopped", "begun": held[1_500:]})
+            Kind.UNREGISTER,
+            source=b"b",
+            body=pack({"condition": "gone", "reason": "stopped", "begun": pack_begun(held[1_500:])}),
         ),
     ]
 
@@ -116,4 +119,4 @@ def test_an_agent_that_is_stopped_says_what_it_had_begun():
     (told,) = [
         unpack(envelope[read_header(envelope).body :]) for envelope in said if len(envelope) > 60 and envelope[0] == 22
     ]
-    assert told == {"condition": "gone", "reason": "stopped", "begun": [[handle.key, 1]]}
+    assert told == {"condition": "gone", "reason": "stopped", "begun": pack_begun([(handle.key, 1)])}

@@ -627,3 +627,9 @@ def test_patience_without_time_and_a_deadline_that_has_come_are_told_as_such():
 def test_what_is_no_manual_clock_is_refused(clock: Any):
     with pytest.raises(UsageError, match=r"has to be a ManualClock: ManualClock\(seconds since 1970\)"):
         TestRuntime(clock=clock)
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), True, "1"])
+def test_time_passes_by_a_number_of_seconds(seconds: Any) -> None:
+    with TestRuntime() as bus, pytest.raises(UsageError, match=r"advance\(.*\): seconds, as in bus\.advance\(2\.5\)"):
+        bus.advance(seconds)

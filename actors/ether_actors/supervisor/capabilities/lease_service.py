@@ -76,8 +76,7 @@ class LeaseService:
         holder = _holder(entry, params)
         deadline = min(entry.deadline, entry.opened + wait)
         claim = Claim(entry.request_id, resource, holder.agent.manifest.agent, holder.request_id, deadline)
-        if not self.leases.token:  # microseconds since 1970, so that tokens rise over restarts without a journal too
-            self.leases.begin_above(int(state.wall * 1e6))
+        self._keep_up()
         try:
             effects = self.leases.claim(claim, state.now, may_wait=wait > 0)
         except (LeaseHeld, TooManyLeases, LeaseDeadlock) as refused:
@@ -89,6 +88,10 @@ class LeaseService:
         if not effects:
             state.ledger.shorten_deadline(entry, deadline)
         self._apply(effects)
+
+    def _keep_up(self) -> None:
+        """Have the next token be above the microseconds since 1970, and so above those that another bus has granted before."""
+        self.leases.begin_above(int(self._state.wall * 1e6))
 
     def release(self, entry: Entry, params: dict[str, Any]) -> Payload:
         """Do `ether.release`; a lease that the parent does not hold (any more) is none to release.
@@ -102,6 +105,7 @@ class LeaseService:
             raise InvalidEnvelope(msg)
         effects: list[Effect] = []
         if holder is not None and holder.agent.session is entry.asking_session:
+            self._keep_up()
             effects = self.leases.release(holder.request_id, token, self._state.now)
             entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
         self._apply(effects)
@@ -127,6 +131,7 @@ class LeaseService:
         again has nothing more when it is given out: a restart could not tell what was its earlier run's.
         """
         if not entry.is_over:
+            self._keep_up()
             self._apply(self.leases.left(entry.request_id, "redelivered", self._state.now))
             return
         entry.agent.session.input.spend(self.leases.weight(entry.request_id))
@@ -145,6 +150,7 @@ class LeaseService:
         return 0.0 if ending else inf
 
     def _take(self, holder: bytes, most: int) -> None:
+        self._keep_up()
         effects = self.leases.left(holder, "ended", self._state.now, max(most, 0))
         self._share.spend(len(effects) + (self.leases.looked_at >> LEASES_SHIFT))
         self._apply(effects)

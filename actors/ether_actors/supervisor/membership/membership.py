@@ -18,7 +18,7 @@ from ether_actors.supervisor.registry.registration import Condition, Registratio
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
-from ether_broker.encoding.bounded import CONTROL, UNREGISTER, read_map
+from ether_broker.encoding.bounded import CONTROL, read_map
 from ether_broker.envelope.delegation import DEFAULT_TIMEOUT
 from ether_broker.envelope.names import MAX_NAME, SUPERVISOR, is_name, is_prefix
 from ether_broker.envelope.payload import MAX_PAYLOAD, pack
@@ -269,7 +269,7 @@ class Membership:
             return
         if agent.session is not session and not self._reconnection.may_speak_for(session, agent):
             return
-        said = read_map(envelope[header.body :], UNREGISTER)
+        said = _map(header, envelope)
         state, reason = said.get("condition", _GONE), short_text(said.get("reason"), _REASON)
         if state != _GONE and state != Condition.RESTARTING.value:  # noqa: PLR1714  a list is in no set
             msg = f"UNREGISTER: condition is {brief(state, _REASON)} and has to be {_GONE} or {Condition.RESTARTING.value}."

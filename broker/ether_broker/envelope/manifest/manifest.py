@@ -25,6 +25,8 @@ MOST_SUBSCRIPTIONS: Final = 64
 _MOST: Final = {
     "capabilities": MOST_CAPABILITIES, "exclusions": MOST_CAPABILITIES, "subscriptions": MOST_SUBSCRIPTIONS
 }  # fmt: skip
+_MOST_FIELDS: Final = 32
+"""Of a manifest, or of one of its capabilities or subscriptions; a newer version may have more than this one."""
 ANY: Final = "*"
 """The capability of a fallback agent: it takes what nobody else holds."""
 SCHEMAS: Final = ("params_schema", "result_schema")
@@ -113,13 +115,18 @@ class Manifest(Model):
         Raises:
             InvalidManifest, IncompatibleVersion: as `parse`.
         """
+        _check_fields(document)
+        for name, most in _MOST.items():  # each that is none would be a problem of its own
+            items = document.get(name)
+            if not isinstance(items, list):
+                continue
+            if len(items) > most:
+                raise InvalidManifest(f"A manifest has {len(items):,} {name}, and {most:,} is the most.")
+            for item in items:
+                _check_fields(item)
         capabilities = document.get("capabilities")
         if not isinstance(capabilities, list):
             return cls.parse(document)
-        for name, most in _MOST.items():  # each that is none would be a problem of its own
-            items = document.get(name)
-            if isinstance(items, list) and len(items) > most:
-                raise InvalidManifest(f"A manifest has {len(items):,} {name}, and {most:,} is the most.")
         return cls.parse({**document, "capabilities": list(map(_without_schemas, capabilities))})
 
     @model_validator(mode="after")
@@ -196,3 +203,8 @@ def _without_schemas(capability: Any) -> Any:
         for key, value in capability.items()
         if key not in SCHEMAS or not isinstance(value, dict) or not all(type(name) is str for name in value)
     }
+
+
+def _check_fields(document: object) -> None:
+    if isinstance(document, Mapping) and len(document) > _MOST_FIELDS:  # as above
+        raise InvalidManifest(f"A part of a manifest has {len(document):,} fields, and {_MOST_FIELDS} is the most.")

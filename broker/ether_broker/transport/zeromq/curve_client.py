@@ -120,7 +120,9 @@ class CurveClient:
             case Failure.SERVER_KEY:
                 keys = ", ".join(map(fingerprint, self._keys))
                 is_own = credentials is not None and self._keys == (credentials.pair.public,)
-                what = f"your own key {keys}, which was tried as no other was given" if is_own else f"the key {keys}"
+                what = (
+                    f"the key {keys}, which is your own and was tried for the broker's" if is_own else f"the key {keys}"
+                )
                 return AuthenticationFailed(
                     f"The broker at {where} does not have {what}: give the one that `ether keys show` prints on its "
                     "machine, as --server-key or server_key."

@@ -44,9 +44,10 @@ def reload(
     that changes more than `nodes`, is refused as a whole. Exit code 1: something did not start.
     """
     from ether.cluster.file.file_loader import load
-    from ether.cluster.reloading.reload_requests import reloadable, request_reload
+    from ether.cluster.reloading.reload_requests import check_regular, reloadable, request_reload
 
     if file is not None:
+        check_regular(file)
         named = load(file, {"cluster.name": name}).name
         name = name if named == UNNAMED else named
     name = name or connected_name("a reload goes by the name of a cluster: `ether reload --name NAME`") or UNNAMED

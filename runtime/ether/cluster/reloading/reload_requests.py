@@ -25,11 +25,11 @@ from typing import Any, Final, Self
 from ether.cluster.reloading.reload_report import ReloadReport
 from ether.process.start_failure import error_of_code
 from ether_broker.discovery.abstract_sockets import abstract_names, is_own, name_digest
-from ether_broker.errors import AddressInUse, BrokerUnavailable, EtherError, Forbidden
+from ether_broker.errors import AddressInUse, BrokerUnavailable, EtherError, Forbidden, InvalidSpec
 from ether_broker.text import error_with_class
 from ether_broker.transport.endpoint import default_endpoint
 
-__all__ = ["ReloadRequests", "reloadable", "request_reload"]
+__all__ = ["ReloadRequests", "check_regular", "reloadable", "request_reload"]
 
 logger: logging.Logger = logging.getLogger("ether.cluster")
 
@@ -181,6 +181,22 @@ def request_reload(name: str, file: str | None = None) -> ReloadReport:
         key: tuple(value) if isinstance(value, list) else value for key, value in answer["report"].items()
     }
     return ReloadReport(**report)
+
+
+def check_regular(file: str) -> Path:
+    """Check that a cluster file is no pipe, which may never end.
+
+    Raises:
+        InvalidSpec: it is, or nothing can have such a name.
+    """
+    path = Path(file)
+    try:
+        is_other = path.exists() and not path.is_file()
+    except (OSError, ValueError) as error:
+        raise InvalidSpec(f"{file:.80} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    if is_other:
+        raise InvalidSpec(f"{file} is not a regular file: write the cluster file to one, and reload that.")
+    return path
 
 
 def reloadable() -> list[str]:

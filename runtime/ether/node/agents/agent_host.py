@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from functools import partial
 from typing import Any, Final
 
+from ether.node.agents.begun_work import MOST_BEGUN, pack_begun
 from ether.node.agents.scalable import check_scalable
 from ether.node.connection.control_calls import PATIENCE, ControlCalls, refusal
 from ether.node.connection.sender import Sender
@@ -49,8 +50,6 @@ _PAUSE: Final = 0.05
 """Seconds between two tries to reach a broker that does not answer."""
 _ALL: Final = b""
 """Instead of an agent's name: all of the node's."""
-_MOST_BEGUN: Final = 20_000
-"""Delegations that one UNREGISTER names; a broker reads no more values than some 130,000 of it."""
 
 
 class NotStarted(Exception):
@@ -382,7 +381,8 @@ class AgentHost:
             said: dict[str, object] = {"condition": "restarting" if comes_back else "gone", "reason": reason}
             if moves:
                 said["moves"] = True
-            begun = [(request_id, work.header.attempt) for request_id, work in list(cell.works.items())[:_MOST_BEGUN]]
+            works = list(cell.works.items())[:MOST_BEGUN]
+            begun = pack_begun((request_id, work.header.attempt) for request_id, work in works)
             self._tell_condition(cell, {**said, "begun": begun} if begun else said)
         self._sender.flush()
         cell.stop()
