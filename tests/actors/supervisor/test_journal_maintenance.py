@@ -135,6 +135,25 @@ def test_collecting_makes_a_checkpoint_first_and_removes_all_that_is_below_it_an
     assert kept.number == 121
 
 
+def test_what_is_asked_for_meanwhile_is_collected_at_once(keep):
+    kept = keep()
+    for wall in (1000.0, 2000.0, 3000.0):
+        kept.work(10, wall=wall)
+    told: dict[float, list[Removed | EtherError]] = {when: [] for when in (1500.0, 2500.0, 500.0)}
+    made, fold = [], kept.maintenance._fold
+    kept.maintenance._fold = lambda ending: (made.append(1), fold(ending))[1]
+    for when, said in told.items():
+        kept.maintenance.collect(when, said.append)
+    kept.maintenance.start()
+    wait_until(lambda: all(told.values()), what="they are done")
+
+    assert len(made) == 1
+    for (removed,) in told.values():
+        assert isinstance(removed, Removed)
+        assert removed.envelopes == 40
+    assert kept.journal.read(41) is not None
+
+
 def test_a_collection_is_answered_though_the_broker_had_no_time_for_its_checkpoint(keep, monkeypatch):
     kept = keep()
     kept.work(10)

@@ -110,7 +110,7 @@ class JournalMaintenance:
             wait = _LOOK
             try:
                 while self._asked and not self._ending.is_set():
-                    self._collect(*self._asked.popleft())
+                    self._collect([self._asked.popleft() for _ in range(len(self._asked))])
                 if self._is_due() and time.monotonic() >= self._not_before:
                     self._checkpoint()
             except pykka.ActorDeadError:
@@ -135,17 +135,19 @@ class JournalMaintenance:
         self._number = number
         self._not_before = time.monotonic() + self._apart
 
-    def _collect(self, older_than: float, done: Done) -> None:
+    def _collect(self, asked: list[tuple[float, Done]]) -> None:
+        """Give up what any of them asked for, at once, and tell each what that was: a checkpoint takes a process, and time."""
         result: Removed | EtherError
         try:
             self._checkpoint()
-            result = self._journal.gc(older_than)
+            result = self._journal.gc(max(older_than for older_than, _ in asked))
         except EtherError as error:
             result = error
         except pykka.Timeout as error:
             result = JournalUnavailable(f"The broker had no time for a checkpoint: {error}. Try again.")
-        if not self._ending.is_set():
-            self._tell(lambda: done(result))
+        for _, done in asked:
+            if not self._ending.is_set():
+                self._tell(partial(done, result))
 
     def _tell(self, call: Callable[[], None]) -> None:
         """Have something done in the supervisor's step, and wait for that."""
