@@ -1,4 +1,4 @@
-"""What an agent that leaves had begun, as its UNREGISTER says it: 17 bytes for each, a request id and the attempt."""
+"""The delegations that an agent which leaves had begun, as its UNREGISTER says them: a request id and the attempt, 17 bytes."""
 
 from __future__ import annotations
 
