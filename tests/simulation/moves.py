@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from ether.node.agents.begun_work import read_begun
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.ledger import State
 from ether_actors.supervisor.supervisor import Supervisor
@@ -82,7 +83,7 @@ class Moves:
         if envelope[0] == Kind.UNREGISTER and (body := envelope[read_header(envelope).body :]):
             said = unpack(body)
             if said.get("moves"):
-                self._begun.update(request_id for request_id, _ in said.get("begun", ()))
+                self._begun.update(read_begun(said.get("begun", b"")))
 
     # -- what passes ---------------------------------------------------------------------------------------------
 
