@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -300,3 +301,29 @@ def test_a_group_that_does_not_say_what_is_in_it_is_answered_as_what_is_in_it(bu
     assert response.error.code == "exception"
     Thrower.raised = [ValueError("next")]
     assert bus.delegate("throw.plain", timeout=PATIENCE).result().error is not None
+
+
+class Unreadable(dict[str, int]):
+    def __iter__(self) -> Iterator[str]:
+        raise OSError("the disk")
+
+    def items(self) -> Any:
+        raise OSError("the disk")
+
+
+class Careless(Agent):
+    @capability("careless.do")
+    def do(self, task: Task) -> Any:
+        for what in ({"permissions": Unreadable(a=1)}, {"params": Unreadable(a=1)}):
+            with contextlib.suppress(OSError):
+                task.delegate("work.once", **what)  # type: ignore[arg-type]  # what a user may give
+        return task.delegate("work.once").result().data
+
+
+def test_what_cannot_be_read_leaves_nothing_set_aside() -> None:
+    Worker.failed[:] = ["before"]
+    with Runtime() as bus:
+        bus.start(Worker)
+        bus.start(Careless)
+        response = bus.delegate("careless.do", budget=Budget(max_cost=1.0), timeout=PATIENCE).result()
+        assert (response.status, response.unresolved) == (Status.COMPLETED, ())

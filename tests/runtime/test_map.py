@@ -376,3 +376,34 @@ def test_one_that_is_used_is_not_told(bus: Runtime, how: str) -> None:
 def test_a_broadcast_goes_to_all_holders_and_is_told_so_where_one_is_named(bus: Runtime):
     with pytest.raises(UsageError, match=r"leave it out, or delegate\(\.\.\., to=\.\.\.\)"):
         bus.broadcast("words.where", to="words")
+
+
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_an_outcome_that_is_given_before_it_was_told_is_counted_once(
+    bus: Runtime, monkeypatch: pytest.MonkeyPatch, window: int, way: str
+) -> None:
+    """Whoever brings it sets it first, and tells of it after that; in between it is seen."""
+
+    def delegate(params: Any) -> Handle:
+        handle = bus.delegate("work.do", params)
+        wait_until(lambda: handle.done, PATIENCE)
+        return handle
+
+    late: list[Any] = []
+    outcomes = Mapped(delegate, [{"n": n} for n in range(9)], window, bus.node.outgoing.check_may_wait)
+    with monkeypatch.context() as patched:
+        patched.setattr(Handle, "_when_done", lambda handle, callback: late.append((handle, callback)) or True)
+        if way == "sync":
+            found = [response.data for response in outcomes]
+        else:
+
+            async def collect() -> list[int]:
+                return [response.data async for response in outcomes]
+
+            found = asyncio.run(collect())
+    for handle, callback in late:
+        callback(handle)
+
+    assert found == list(range(9))
+    assert (outcomes.done, outcomes.failed) == (9, 0)

@@ -369,6 +369,7 @@ class Handle:
             self._done = True  # it says that all is there to readers who do not take the lock
             if self._ended is not None:
                 self._ended.append(self)
+                self._ended = None
             waiter, callbacks, listeners = self._waiter, self._callbacks, self._listeners
             self._waiter = self._callbacks = self._listeners = None
         if waiter is not None:

@@ -73,7 +73,8 @@ class Mapped:
         self._window = window
         self._order: deque[Handle | Response] = deque()
         """What has been begun and not been given yet."""
-        self._open = 0
+        self._open: set[Handle] = set()
+        """Those of it whose outcome has not been noted."""
         self._ended: SimpleQueue[Handle] | LoopQueue[Handle] | None = None
         self._is_used = False
 
@@ -145,15 +146,9 @@ class Mapped:
 
     def _move_to(self, ended: _Queue) -> _Queue:
         """Have what is open told to another queue, as the iteration goes on in another way."""
-        before, self._open = self._ended, 0
-        while before is not None and not before.empty():
-            self._open += 1
-            self._note(before.get_nowait())
-        for handle in self._order:
-            if isinstance(handle, Handle) and not handle.done:
-                self._open += 1
-                if not handle._when_done(ended.put):  # noqa: SLF001  the handle's own
-                    ended.put(handle)
+        for handle in self._open:
+            if not handle._when_done(ended.put):  # noqa: SLF001  the handle's own
+                ended.put(handle)
         return ended
 
     @property
@@ -165,7 +160,7 @@ class Mapped:
         while not ended.empty():
             self._note(ended.get_nowait())
         last: Handle | None = None
-        while self._open < self._window and len(self._order) < _AHEAD * self._window:
+        while len(self._open) < self._window and len(self._order) < _AHEAD * self._window:
             item = self._take()
             if item is _NOTHING:
                 break
@@ -187,7 +182,7 @@ class Mapped:
                 self._items, self._error = iter(()), error
                 break
             self._order.append(last)
-            self._open += 1
+            self._open.add(last)
             if not last._when_done(ended.put):  # noqa: SLF001  as above
                 ended.put(last)
         if last is not None:
@@ -206,9 +201,11 @@ class Mapped:
             return _NOTHING
 
     def _note(self, handle: Handle) -> None:
-        self._open -= 1
-        self.done += 1
-        self.failed += not handle.outcome().ok
+        """Note an outcome, once: when it is told or given, whatever comes first."""
+        if handle in self._open:
+            self._open.discard(handle)
+            self.done += 1
+            self.failed += not handle.outcome().ok
 
     def _first(self) -> Response | None:
         """The outcome that is to be given next, once it is there."""
@@ -219,6 +216,7 @@ class Mapped:
         if not first.done:
             return None
         self._order.popleft()
+        self._note(first)
         return first.outcome()
 
 

@@ -71,7 +71,7 @@ def check_each(options: Mapping[str, object], what: str, capability: str, to: st
     for name in ("request_id", "external_id"):
         if options.get(name) is not None:
             raise UsageError(f"{what} makes many delegations, and {name} is of one: leave it out.")
-    if what == "broadcast" and options.get("to") is not None:
+    if what == "broadcast" and "to" in options:
         raise UsageError(
             "broadcast delegates to all holders, and to= names one: leave it out, or delegate(..., to=...)."
         )

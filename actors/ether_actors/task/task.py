@@ -23,7 +23,7 @@ from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import BudgetExceeded, Closed, EtherError, NotPermitted, UsageError
+from ether_broker.errors import BudgetExceeded, Closed, NotPermitted, UsageError
 from ether_broker.name_hint import misses
 from ether_broker.number import is_number
 from ether_broker.unread_log import warn_unread
@@ -360,7 +360,7 @@ class Task:
         try:
             delegation = Delegation.parse({
                 "request_id": services.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
-                "objective": objective, "params": params, "context_slice": context,
+                "objective": objective or "", "params": params, "context_slice": context,
                 "timeout": max(1e-6, min(left, left if timeout is None else timeout)) if self.deadline is not None else timeout,
                 "budget": given, "timestamp": services.wall(), "workflow": parent.workflow,
                 "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,
@@ -368,7 +368,7 @@ class Task:
                 "parent": self.request_id, "permissions": self._permissions(fields.get("permissions", {})),
             })  # fmt: skip
             handle = services.delegate(delegation, deadline)
-        except EtherError:
+        except BaseException:  # also what an iterable of the user's raises
             if account is not None:
                 account.charge(given)
             raise
@@ -394,7 +394,7 @@ class Task:
             raise
         try:
             handle = services.send(delegation.model_copy(update={"budget": given}))
-        except EtherError:
+        except BaseException:
             account.charge(given)
             raise
         account.follow(handle, given)

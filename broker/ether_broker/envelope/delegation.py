@@ -85,10 +85,10 @@ class Budget(Model):
         assert handle.result().ok
     """
 
-    max_cost: float | None = Field(default=None, ge=0)
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """In the currency of the caller, usually US dollars."""
     max_tokens: int | None = Field(default=None, ge=0)
-    max_time_sec: float | None = Field(default=None, ge=0)
+    max_time_sec: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Seconds from sending to the outcome: the deadline is never later, and past it comes TIMEOUT."""
     max_iterations: int | None = Field(default=None, ge=0)
 

@@ -80,11 +80,12 @@ def _find(value: Any, path: str) -> tuple[str, Any]:
     elif isinstance(value, (list, tuple)):
         items = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
     elif isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        names = (
-            type(value).model_fields
-            if isinstance(value, BaseModel)
-            else [one.name for one in dataclasses.fields(value)]
-        )
+        if isinstance(value, BaseModel):
+            names = [*type(value).model_fields, *(value.model_extra or {})]
+        else:
+            names = [
+                one.name for one in dataclasses.fields(value) if not one.name.startswith("_")
+            ]  # others do not travel
         items = [(f"{path}.{name}", getattr(value, name, None)) for name in names]
     for where, item in items:
         try:

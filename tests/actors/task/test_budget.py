@@ -16,7 +16,7 @@ from ether_broker.envelope.delegation import Budget
 from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import BudgetExceeded, UsageError
+from ether_broker.errors import BudgetExceeded, InvalidEnvelope, UsageError
 from tests.actors.work_counter import WorkCounter
 
 
@@ -219,6 +219,13 @@ def test_sub_delegations_without_number_cost_each_the_same(order: str):
         assert spending.remaining.max_tokens == 10**9 - 3 * count
         work[count] = counter.work
     assert work[800] < 1.5 * 8 * work[100]
+
+
+@pytest.mark.parametrize("name", ["max_cost", "max_time_sec"])
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_limit_without_end_is_none(name: str, value: float):
+    with pytest.raises(InvalidEnvelope, match=f"{name}: Input should be a finite number"):
+        Budget(**{name: value})
 
 
 def test_a_limit_of_0_with_nothing_used_may_be_delegated():

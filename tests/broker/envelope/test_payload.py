@@ -150,6 +150,11 @@ class Order(BaseModel):
 @dataclasses.dataclass
 class Point:
     x: Any
+    _own: object = object()  # does not travel
+
+
+class Loose(BaseModel, extra="allow"):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -164,6 +169,7 @@ class Point:
         ({"half": "\ud800"}, r"value\['half'\] is a str"),
         (Order(lines=[Line(price=Decimal("1.10"))]), r"value\.lines\[0\]\.price is a Decimal"),
         ({"point": Point({1})}, r"value\['point'\]\.x is a set"),
+        (Loose(more={1}), r"value\.more is a set"),
     ],
 )
 def test_what_cannot_travel_is_named_with_its_place(value: Any, where: str):

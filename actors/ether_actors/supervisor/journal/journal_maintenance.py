@@ -145,9 +145,13 @@ class JournalMaintenance:
             result = error
         except pykka.Timeout as error:
             result = JournalUnavailable(f"The broker had no time for a checkpoint: {error}. Try again.")
-        for _, done in asked:
-            if not self._ending.is_set():
-                self._tell(partial(done, result))
+
+        def tell() -> None:
+            for _, done in asked:
+                done(result)
+
+        if not self._ending.is_set():
+            self._tell(tell)
 
     def _tell(self, call: Callable[[], None]) -> None:
         """Have something done in the supervisor's step, and wait for that."""
