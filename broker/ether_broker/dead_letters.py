@@ -89,10 +89,10 @@ class DeadLetters:
         self._last += 1
         letter = DeadLetter(self._last, reason, time, node, envelope, detail)
         self._letters[letter.number] = letter
-        self._bytes += len(envelope)
+        self._bytes += _size(letter)
         self.totals[reason] = self.totals.get(reason, 0) + 1
         while len(self._letters) > self._count or (self._bytes > self._size and len(self._letters) > 1):
-            self._bytes -= len(self._letters.popitem(last=False)[1].envelope)
+            self._bytes -= _size(self._letters.popitem(last=False)[1])
         return letter
 
     def below(self, number: int | None = None) -> Iterator[tuple[int, DeadLetter | None]]:
@@ -121,5 +121,9 @@ class DeadLetters:
         """
         letter = self.get(number)
         del self._letters[number]
-        self._bytes -= len(letter.envelope)
+        self._bytes -= _size(letter)
         return letter
+
+
+def _size(letter: DeadLetter) -> int:
+    return len(letter.envelope) + len(letter.detail)

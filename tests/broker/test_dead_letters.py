@@ -99,3 +99,14 @@ def test_only_work_that_was_not_done_can_be_redriven():
         Reason.NODE_LOST,
         Reason.OVERLOAD,
     }
+
+
+def test_details_take_room_too():
+    letters = DeadLetters(count=1_000, size=100)
+    for _ in range(50):
+        letters.keep(Reason.LATE, b"abcde", node="n", time=1.0, detail="x" * 15)
+
+    assert numbers(letters) == [50, 49, 48, 47, 46]
+    letters.discard(48)
+    keep(letters, b"y" * 20)
+    assert numbers(letters) == [51, 50, 49, 47, 46]

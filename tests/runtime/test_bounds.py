@@ -550,3 +550,32 @@ def test_a_failure_stays_one_whatever_the_contract(bus: TestRuntime):
     response = bus.delegate("work.cost", {"cots": 1}, output_contract=OutputContract(artifact_type="x")).result()
 
     assert response.status is Status.REJECTED_CONTEXT
+
+
+class Sharing(Agent):
+    @capability("sharing.do")
+    def do(self, budget: Any, task: Task) -> Any:
+        return task.delegate("sharing.told", budget=budget).result().unwrap().data
+
+    @capability("sharing.told")
+    def told(self, task: Task) -> Any:
+        assert task.delegation.budget is not None
+        return task.delegation.budget.max_tokens
+
+
+class Sharer(Sharing):
+    @capability("sharer.do")
+    def share(self, budget: Any, task: Task) -> Any:
+        return self.do(budget, task)
+
+
+@pytest.mark.parametrize("own", [Budget(max_tokens=10), Budget(max_cost=1.0), None], ids=repr)
+def test_a_budget_that_is_given_as_a_dict_holds_and_what_is_none_is_refused(bus: TestRuntime, own: Budget | None):
+    bus.start(Sharing, name="told")
+    bus.start(Sharer)
+    fine = bus.delegate("sharer.do", {"budget": {"max_tokens": 2}}, budget=own).result()
+    wrong = bus.delegate("sharer.do", {"budget": {"max_tokns": 2}}, budget=own).result()
+
+    assert fine.unwrap().data == 2
+    assert wrong.error is not None
+    assert "max_tokns" in wrong.error.message

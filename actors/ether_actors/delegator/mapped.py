@@ -130,7 +130,7 @@ class Mapped:
 
     def close(self) -> None:
         """Cancel what is open, and begin and give nothing more."""
-        self._items, self._put_back, self._is_used = iter(()), _NOTHING, True
+        self._items, self._put_back, self._error, self._is_used = iter(()), _NOTHING, None, True
         for handle in self._order:
             if isinstance(handle, Handle):
                 handle.cancel()

@@ -331,6 +331,8 @@ class Task:
         objective: str = "", context: Any = None, retry: Retry | None = None, **fields: Unpack[DelegationFields],
     ) -> Handle:  # fmt: skip
         """As `delegate`; a refusal of the budget is not noted."""
+        if budget is not None and not isinstance(budget, Budget):
+            budget = Budget.parse(budget)
         services = self._open_services("delegate")
         if services is None:
             raise UsageError(_OFF_THE_BUS.format("delegate to"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Callable
@@ -116,10 +117,13 @@ class MetricsEndpoint:
         self._is_listening = threading.Event()
         self._failure = ""
         """Why it could not listen when it last tried."""
+        self._may_be_free = True
+        """Whether that may be over some time."""
         server = self._listen()
-        if server is None and not may_wait:
+        if server is None and not (may_wait and self._may_be_free):
             raise self._unserved()
-        self.url: str = f"http://{spec.host}:{spec.port if server is None else server.server_address[1]}{_PATH}"
+        host = f"[{spec.host}]" if ":" in spec.host else spec.host
+        self.url: str = f"http://{host}:{spec.port if server is None else server.server_address[1]}{_PATH}"
         """Where the metrics are."""
         self._thread = threading.Thread(target=self._serve, args=(server,), name="ether-metrics", daemon=True)
         self._thread.start()
@@ -145,7 +149,7 @@ class MetricsEndpoint:
         try:
             server = self._make_server()
         except OSError as error:
-            self._failure = str(error)
+            self._failure, self._may_be_free = str(error), error.errno == errno.EADDRINUSE
             return None
         self._is_listening.set()
         return server
@@ -173,6 +177,7 @@ def _server(spec: MetricsSpec, text: _KeptText) -> Callable[[], ThreadingHTTPSer
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 64
+        address_family = socket.AF_INET6 if ":" in spec.host else socket.AF_INET
         timeout = _LOOK
         clients: ClassVar[dict[socket.socket, None]] = {}
         lock = threading.Lock()

@@ -192,7 +192,8 @@ def _serve_metrics(bus: Runtime, spec: MetricsSpec, *, may_wait: bool) -> Metric
     from ether_actors.observers.metrics.metrics import Metrics
 
     endpoint = MetricsEndpoint(spec, bus.observe(Metrics()), may_wait=may_wait)
-    logging.getLogger("ether.node").info("%s serves metrics at %s", bus.name, endpoint.url)
+    waits = " once nobody else listens there" if may_wait else ""
+    logging.getLogger("ether.node").info("%s serves metrics at %s%s", bus.name, endpoint.url, waits)
     return endpoint
 
 

@@ -387,3 +387,17 @@ def test_a_token_is_above_all_that_another_bus_has_granted_before():
     world.bus.pass_time(1.0)
     world.release("a", first)
     assert world.answer("c")["token"] >= second + 1_000_000
+
+
+def test_the_leases_of_a_key_or_node_take_so_much_memory_and_the_others_get_theirs():
+    world = Writers()
+    table = world.bus.state.leases
+    table._most_bytes = 1 << 20
+    world.ask("a", "r")
+    assert world.answer("a")["resource"] == "r"
+    table._weigh(table.holder("r"), 1 << 19)
+    world.ask("a", "s")
+    assert world.refusal("a") == (Status.REJECTED_OVERLOAD, "too_many_leases")
+    world.ask("b", "s")
+    assert world.answer("b")["resource"] == "s"
+    table._weigh(table.holder("r"), -(1 << 19))

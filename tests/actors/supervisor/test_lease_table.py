@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ether_actors.supervisor.state.lease_table import MOST_WAITING, Claim, Granted, LeaseTable, Released, Withdrawn
+from ether_broker.envelope.ids import new_id
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 
 
@@ -323,3 +324,27 @@ def test_restored_leases_are_held_and_tokens_go_on_above_them():
     assert world.claim("d", "t") == "granted"
     assert world.leases.token == 10
     assert set(world.leases.stakes) == {b"b", b"c", b"d"}
+
+
+def test_an_owner_has_half_of_the_memory_that_the_others_leave():
+    table = LeaseTable(lambda _holder: None, most=10**6, most_bytes=1 << 20)
+
+    def fill(owner: str, name: str) -> int:
+        for number in range(10_000):
+            claim = Claim(new_id(), f"{number} {owner} {name}", f"a{number % 50}", owner.encode(), 1e9, owner)
+            try:
+                table.claim(claim, 0.0)
+            except TooManyLeases:
+                return number
+        raise AssertionError
+
+    first = fill("x", "\N{WINKING FACE}" * 500)  # two bytes a character in one plane, four in this
+    assert (1 << 18) < table.size <= 1 << 19
+    second = fill("y", "\N{WINKING FACE}" * 500)
+    assert (1 << 18) - (1 << 14) < 2 * second * (table.size // (first + second)) <= 1 << 19
+    assert table.size <= 3 << 18
+
+    table.left(b"x", "ended", 0.0, 10**6)
+    table.left(b"y", "ended", 0.0, 10**6)
+    assert (table.size, table._sizes) == (0, {})
+    assert fill("y", "\N{WINKING FACE}" * 500) == first

@@ -241,6 +241,16 @@ def test_an_endpoint_that_may_wait_listens_once_its_address_is_free() -> None:
     endpoint.close()
 
 
+def test_an_endpoint_listens_at_an_address_of_ipv6_and_waits_only_for_what_may_become_free() -> None:
+    endpoint = MetricsEndpoint(MetricsSpec(0, "::1"), Metrics())
+    assert endpoint.url.startswith("http://[::1]:")
+    with urllib.request.urlopen(endpoint.url, timeout=PATIENCE) as answer:
+        assert b"# TYPE" in answer.read()
+    endpoint.close()
+    with pytest.raises(AddressInUse, match=r"cannot be served at 192\.0\.2\.1:9464"):
+        MetricsEndpoint(MetricsSpec(9464, "192.0.2.1"), Metrics(), may_wait=True)
+
+
 def test_the_endpoint_ends_when_it_is_closed() -> None:
     endpoint = MetricsEndpoint(MetricsSpec(0), Metrics())
     port = int(endpoint.url.rpartition(":")[2].partition("/")[0])

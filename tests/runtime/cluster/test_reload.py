@@ -1801,6 +1801,16 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+WATCHER = """
+
+from ether import Observer
+
+
+class Watcher(Observer):
+    pass
+"""
+
+
 def add(it: World) -> list[Any]:
     data: list[Any] = it.bus.delegate("till.add", to="till", timeout=20).result().unwrap().data
     return data
@@ -1862,6 +1872,36 @@ def test_new_code_that_cannot_be_made_or_takes_its_process_down_stops_nothing(tm
     assert "unexpected keyword argument 'word'. Did you mean 'wrod'?" in refused
     assert "exit code 3" in died
     assert all(not report.stopped and not report.restarted for report in reports)
+
+
+def test_a_node_is_not_restarted_if_an_agent_that_has_not_changed_could_not_be_made_any_more(
+    tmp_path: Path, shop: Path
+):
+    till = AgentSpec("shop:Till", "till")
+    with world(tmp_path, node("work", till)) as it:
+        before, first = it.pids(), add(it)
+        shop.write_text("class Half(")
+        report = it.reload(node("work", till, threads=3))
+        assert it.pids()["work"] == before["work"]
+        assert (first, add(it)) == (["old", 1], ["old", 2])
+
+    assert list(report.failed) == ["work"]
+    assert "SyntaxError" in report.failed["work"]
+    assert report.failed["work"].endswith("It was not restarted.")
+
+
+def test_a_node_that_starts_neither_way_is_told_with_why_it_did_not(tmp_path: Path, shop: Path):
+    first = (ObserverSpec("shop:Watcher"),)
+    shop.write_text(shop.read_text() + WATCHER)
+    with world(tmp_path, node("work", observers=first), node("other", AgentSpec(PLAIN))) as it:
+        shop.write_text(shop.read_text().replace("Watcher", "Watched"))
+        report = it.reload(node("work", observers=(ObserverSpec("shop:Watchd"),)), node("other", AgentSpec(PLAIN)))
+        assert list(it.pids()) == ["broker", "other"]
+
+    told = report.failed["work"]
+    assert "shop:Watchd" in told.partition("It did not start again as it was, either")[0]
+    assert "shop:Watcher" in told.partition("It did not start again as it was, either")[2]
+    assert told.endswith("and is gone until the next reload.")
 
 
 def test_a_node_that_goes_on_with_code_that_has_changed_is_told_as_outdated(tmp_path: Path, shop: Path):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ether_actors.supervisor.delegations.delivery import Delivery
 from ether_actors.supervisor.delegations.rejection import Rejection
 from ether_actors.supervisor.state.broker_state import BrokerState
-from ether_actors.supervisor.state.job_schedule import Job, StepShare
+from ether_actors.supervisor.state.job_schedule import OWN, Job, StepShare
 from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Held, LeaseTable, Released, Withdrawn
 from ether_actors.supervisor.state.ledger import Entry, State
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
@@ -40,6 +40,8 @@ RELEASED_PER_STEP: Final = 128
 ended in the step used it up."""
 _TURN: Final = 16
 """The part of the budget that one delegation may use before another has its turn."""
+_TOLD_SHIFT: Final = 8
+"""A point for so many characters of a name that is told, as a power of two."""
 _SHOWN: Final = 100
 """Claims that are shown of those that wait for a lease."""
 _REFUSALS: Final = {
@@ -57,7 +59,7 @@ class LeaseService:
         self._state = state
         self._delivery = delivery
         self.leases: Final[LeaseTable] = state.leases
-        self.job: Job = Job(state.schedule, self._go_on)
+        self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         self._share = StepShare(state.schedule, RELEASED_PER_STEP)
         state.ledger.bound = self.leases.bound
         state.ledger.on_left = self._left
@@ -75,7 +77,8 @@ class LeaseService:
         resource, wait = _resource(params), _wait(params)
         holder = _holder(entry, params)
         deadline = min(entry.deadline, entry.opened + wait)
-        claim = Claim(entry.request_id, resource, holder.agent.manifest.agent, holder.request_id, deadline)
+        owner = holder.agent.session.account
+        claim = Claim(entry.request_id, resource, holder.agent.manifest.agent, holder.request_id, deadline, owner)
         self._keep_up()
         try:
             effects = self.leases.claim(claim, state.now, may_wait=wait > 0)
@@ -152,7 +155,8 @@ class LeaseService:
     def _take(self, holder: bytes, most: int) -> None:
         self._keep_up()
         effects = self.leases.left(holder, "ended", self._state.now, max(most, 0))
-        self._share.spend(len(effects) + (self.leases.looked_at >> LEASES_SHIFT))
+        told = sum(len(effect.held.resource) for effect in effects if not isinstance(effect, Withdrawn))
+        self._share.spend(len(effects) + (told >> _TOLD_SHIFT) + (self.leases.looked_at >> LEASES_SHIFT))
         self._apply(effects)
 
     def _apply(self, effects: list[Effect]) -> None:

@@ -11,7 +11,7 @@ from ether_actors.supervisor.state.agent_states import AgentStates
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ids_ahead import IdsAhead
 from ether_actors.supervisor.state.job_schedule import JobSchedule
-from ether_actors.supervisor.state.lease_table import LeaseTable
+from ether_actors.supervisor.state.lease_table import LEAST_BYTES, LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
@@ -92,7 +92,7 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
-        self.leases: LeaseTable = LeaseTable(self._parent_of)
+        self.leases: LeaseTable = LeaseTable(self._parent_of, most_bytes=max(LEAST_BYTES, limits.delegation_bytes >> 3))
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
         self.ids_ahead: IdsAhead = IdsAhead()

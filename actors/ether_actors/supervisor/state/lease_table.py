@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -19,10 +19,28 @@ from typing import Final
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.sorted_keys import SortedKeys
 
-__all__ = ["MOST_LEASES", "MOST_WAITING", "Claim", "Effect", "Granted", "Held", "LeaseTable", "Released", "Withdrawn"]
+__all__ = [
+    "LEAST_BYTES",
+    "MOST_BYTES",
+    "MOST_LEASES",
+    "MOST_WAITING",
+    "Claim",
+    "Effect",
+    "Granted",
+    "Held",
+    "LeaseTable",
+    "Released",
+    "Withdrawn",
+]
 
 MOST_LEASES: Final = 1_000
 """Leases that one agent may hold and wait for at a time, over all its delegations."""
+MOST_BYTES: Final = 1 << 27
+"""Bytes of memory for those that are held; a bus with less memory has an eighth of what it has for delegations."""
+LEAST_BYTES: Final = 1 << 22
+"""What it has in any case."""
+_OVERHEAD: Final = 2 << 10
+"""Bytes of one beside its resource's name."""
 MOST_WAITING: Final = 4_096
 """Claims that may wait for one lease; and leases and claims that are looked through for a circle of waiting."""
 
@@ -39,6 +57,8 @@ class Claim:
     """Request id of the delegation that is to hold it."""
     deadline: float
     """Seconds by the broker's clock: past it the claim is not granted; who made it withdraws it then."""
+    owner: Hashable = None
+    """Who answers for the memory of what is granted."""
     since: float = 0.0
     """When it came, by the same clock."""
     ahead: Claim | None = None
@@ -57,6 +77,13 @@ class Held:
     token: int
     """Above that of every lease granted before, on any resource."""
     since: float
+    owner: Hashable = None
+    """As of its claim."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that it takes, about."""
+        return _size(self.resource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +142,19 @@ class LeaseTable:
     Args:
         parent_of: the request id of the delegation that an open one was made for; None without one.
         most: leases that one agent may hold and wait for.
+        most_bytes: of memory for leases that are held; an owner may have half of what the others leave of it.
     """
 
-    def __init__(self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES) -> None:
+    def __init__(
+        self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES, most_bytes: int = MOST_BYTES
+    ) -> None:  # fmt: skip
         self._parent_of = parent_of
         self._most = most
+        self._most_bytes = most_bytes
+        self.size: int = 0
+        """Bytes of all that are held."""
+        self._sizes: dict[Hashable, int] = {}
+        """{owner: bytes of what it holds}."""
         self._held: dict[str, Held] = {}
         self._granted: dict[int, Held] = {}
         self._tokens: SortedKeys[int] = SortedKeys()
@@ -185,6 +220,7 @@ class LeaseTable:
         held = self._held.get(claim.resource)
         claim.since = now
         if held is None:
+            self._check_room(claim)
             return [self._grant(claim, now)]
         if not may_wait:
             raise LeaseHeld(f"{_who(held)} holds the lease on {claim.resource!r}.")
@@ -195,16 +231,25 @@ class LeaseTable:
         self._wait(claim, line)
         return []
 
+    def _check_room(self, claim: Claim) -> None:
+        own = self._sizes.get(claim.owner, 0)
+        if 2 * (own + _size(claim.resource)) > self._most_bytes - (self.size - own):
+            raise TooManyLeases(
+                f"The leases that {claim.agent} and others of its key or node hold take {own:,} bytes, as many as they may: "
+                "release some first."
+            )
+
     def _grant(self, claim: Claim, now: float) -> Granted:
         assert claim.resource not in self._held, "a second writer"
         self.token += 1
-        held = Held(claim.resource, claim.agent, claim.holder, self.token, now)
+        held = Held(claim.resource, claim.agent, claim.holder, self.token, now, claim.owner)
         self._hold(held)
         return Granted(claim, held)
 
     def _hold(self, held: Held) -> None:
         self._held[held.resource] = self._granted[held.token] = held
         self._tokens.add(held.token)
+        self._weigh(held, held.size)
         self.stakes.setdefault(held.holder, _Stake()).held[held.resource] = held
         self.bound.add(held.holder)
         self._count(held.agent, 1)
@@ -212,8 +257,17 @@ class LeaseTable:
     def _let_go(self, held: Held) -> None:
         del self._held[held.resource], self._granted[held.token]
         self._tokens.remove(held.token)
+        self._weigh(held, -held.size)
         del self.stakes[held.holder].held[held.resource]
         self._tidy(held.holder, held.agent)
+
+    def _weigh(self, held: Held, change: int) -> None:
+        self.size += change
+        own = self._sizes.get(held.owner, 0) + change
+        if own:
+            self._sizes[held.owner] = own
+        else:
+            del self._sizes[held.owner]
 
     def _wait(self, claim: Claim, line: _Line | None) -> None:
         if line is None:
@@ -346,14 +400,20 @@ class LeaseTable:
 
     # -- recovery ------------------------------------------------------------------------------------------------
 
-    def restore(self, resource: str, agent: str, holder: bytes, token: int, since: float = 0.0) -> None:
+    def restore(
+        self, resource: str, agent: str, holder: bytes, token: int, *, since: float = 0.0, owner: Hashable = None
+    ) -> None:  # fmt: skip
         """Enter a lease that was held before a restart, one for a resource; tokens go on above it."""
-        self._hold(Held(resource, agent, holder, token, since))
+        self._hold(Held(resource, agent, holder, token, since, owner))
         self.begin_above(token)
 
     def begin_above(self, token: int) -> None:
         """Let every token from now on be above this one."""
         self.token = max(self.token, token)
+
+
+def _size(resource: str) -> int:
+    return _OVERHEAD + sys.getsizeof(resource)
 
 
 def _who(held: Held) -> str:

@@ -249,15 +249,11 @@ class Reload:
 
     def _look(self, node: str) -> None:
         """Ask a new process whether what a node is to have can be made; its own comes only when the one before has ended."""
-        before = agents_by_name(self._before.get(node))
-        other = [
-            kind for kind in self.wanted[node].agents
-            if any(name not in before or must_be_another(before[name], kind.agent) for name in kind.names)
-        ]  # fmt: skip
-        if not other:
+        agents = self.wanted[node].agents  # also one that has not changed: its module may have
+        if not agents:
             return
         own = self._process(node)
-        request = {"check": _carried(other), "patience": own.start_timeout / 2}
+        request = {"check": _carried(agents), "patience": own.start_timeout / 2}
         process = replace(
             own, name=f"start check of {node}", module="ether.cluster.check_main", request=lambda: request, drain=0.0
         )  # fmt: skip
@@ -340,9 +336,13 @@ class Reload:
             try:
                 self._add(node, self._final(node))
                 self._wait_up(node)
-            except EtherError:
+            except EtherError as failure:
                 self._add(node, before)
-                self._wait_up(node)
+                try:
+                    self._wait_up(node)
+                except EtherError as also:
+                    gone = f"It did not start again as it was, either ({also}), and is gone until the next reload."
+                    raise ProcessFailed(and_so(str(failure), gone), node) from failure
                 raise
 
         self._try(restart, node)
