@@ -20,7 +20,7 @@ from ether_broker.security.access_list import Access, DelegateRule, RegisterRule
 from ether_broker.timing import DEFAULT_TIMING
 from ether_broker.transport.sessions.cost import possible
 from ether_broker.transport.sessions.turns import DEAR, InputQueue
-from ether_broker.wire.frame import Kind, pack_envelope
+from ether_broker.wire.frame import DRAINS, Kind, pack_envelope
 from tests.actors.peers import Bus, Peer
 from tests.actors.stored_journal import Disk, StoredJournal
 
@@ -394,3 +394,15 @@ def test_who_publishes_to_few_does_not_share_the_turns_of_who_publishes_to_many(
     for given in (20, 10, 5):
         publish(bus, desk, "desk")
         assert queue.given == given
+
+
+def test_who_drains_is_given_no_event_any_more() -> None:
+    bus = Bus()
+    desk, first, second = bus.delegator("desk"), subscriber(bus, "n1", "a"), subscriber(bus, "n2", "b")
+    first.send(Kind.UNREGISTER, source=b"a", flags=DRAINS)
+    bus.step()
+
+    status, told = publish(bus, desk, "desk")
+
+    assert (status, unpack(told["data"])["subscribers"]) == (Status.COMPLETED, 1)
+    assert (given(first), given(second)) == (0, 1)
