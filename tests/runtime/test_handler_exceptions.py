@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import pytest
@@ -21,6 +21,7 @@ from ether import (
     Runtime,
     Status,
     Task,
+    Unserialisable,
     capability,
 )  # fmt: skip
 from ether.testing import TestRuntime
@@ -303,20 +304,23 @@ def test_a_group_that_does_not_say_what_is_in_it_is_answered_as_what_is_in_it(bu
     assert bus.delegate("throw.plain", timeout=PATIENCE).result().error is not None
 
 
-class Unreadable(dict[str, int]):
+class Unreadable(Mapping[str, int]):
+    def __getitem__(self, name: str) -> int:
+        raise OSError("the disk")
+
     def __iter__(self) -> Iterator[str]:
         raise OSError("the disk")
 
-    def items(self) -> Any:
-        raise OSError("the disk")
+    def __len__(self) -> int:
+        return 1
 
 
 class Careless(Agent):
     @capability("careless.do")
     def do(self, task: Task) -> Any:
-        for what in ({"permissions": Unreadable(a=1)}, {"params": Unreadable(a=1)}):
-            with contextlib.suppress(OSError):
-                task.delegate("work.once", **what)  # type: ignore[arg-type]  # what a user may give
+        for what in ("permissions", "params"):
+            with contextlib.suppress(OSError, Unserialisable):
+                task.delegate("work.once", **{what: Unreadable()})  # type: ignore[arg-type]  # what a user may give
         return task.delegate("work.once").result().data
 
 

@@ -80,7 +80,7 @@ def test_claims_go_on_waiting_in_their_order():
     world.settle()
     assert writers.outcomes()["c"] == [Status.COMPLETED]
     tokens = [unpack(life.data[writers.claims[name].number]["data"])["token"] for name, life in writers.lives.items()]
-    assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
+    assert tokens == sorted(set(tokens))
 
 
 def test_a_claim_waits_no_longer_than_it_said_over_a_restart():

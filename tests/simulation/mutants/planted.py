@@ -146,7 +146,7 @@ def _leaky_credit(forget: Any) -> Any:
 
 def _forget_leases(_restore: Any) -> Any:
     """A broker that is restarted knows nothing of the leases that are held."""
-    return lambda self, *lease: None
+    return lambda self, *lease, **fields: None
 
 
 def _keep_children(_end_children: Any) -> Any:
