@@ -401,3 +401,14 @@ def test_the_leases_of_a_key_or_node_take_so_much_memory_and_the_others_get_thei
     world.ask("b", "s")
     assert world.answer("b")["resource"] == "s"
     table._weigh(table.holder("r"), -(1 << 19))
+
+
+def test_the_name_of_a_lease_is_paid_by_its_length():
+    w = Writers("a")
+
+    def paid(resource: str) -> int:
+        before = w.peers["a"].session.input.tag
+        w.ask("a", resource)
+        return w.peers["a"].session.input.tag - before
+
+    assert paid("s" * 4_000) - paid("t") >= 4_000 >> 8

@@ -6,10 +6,13 @@ import threading
 
 from ether import Agent, Runtime, capability
 from ether.node.agents.begun_work import pack_begun
+from ether.node.node_session import _LOADS, _chunks
 from ether.testing import ManualClock
 from ether.testing.simulator import World
 from ether_actors.restarts.supervisor_spec import ChildSpec, SupervisorSpec
 from ether_actors.supervisor.registry.quota import MOST_RESUMED
+from ether_broker.encoding.bounded import CONTROL, read_map
+from ether_broker.envelope.names import MAX_NAME
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 
@@ -67,6 +70,16 @@ def test_what_is_held_is_said_in_as_many_resumes_as_it_takes():
         {"a": MOST_RESUMED}, {"a": 500, "b": 500}, {"b": 1}
     ]  # fmt: skip
     assert [tuple(one) for part in parts for items in part.values() for one in items] == held
+
+
+def test_the_largest_resume_and_heartbeat_are_read():
+    names = [f"{number:0>{MAX_NAME}}" for number in range(MOST_RESUMED)]
+    (resume,) = _chunks({name: {bytes(16): 15} for name in names})
+    load = {"running": 2**63, "waiting": 2**63, "busy_for": 0.1}
+    heartbeat = pack({"agents": dict.fromkeys(names[:_LOADS], load), "more": True})
+
+    assert len(read_map(resume[read_header(resume).body :], CONTROL)["holding"]) == MOST_RESUMED
+    assert len(read_map(heartbeat, CONTROL)["agents"]) == _LOADS
 
 
 def registered_names(bus: Runtime) -> set[str]:

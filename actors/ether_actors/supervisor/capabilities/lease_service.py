@@ -87,7 +87,8 @@ class LeaseService:
                 _REFUSALS[type(refused)], refused.code, str(refused), retryable=refused.retryable
             ) from None  # fmt: skip
         finally:
-            entry.asking_session.input.spend(self.leases.looked_at >> LEASES_SHIFT)
+            told = len(resource) >> _TOLD_SHIFT
+            entry.asking_session.input.spend(told + (self.leases.looked_at >> LEASES_SHIFT))
         if not effects:
             state.ledger.shorten_deadline(entry, deadline)
         self._apply(effects)
