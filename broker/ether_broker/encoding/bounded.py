@@ -40,8 +40,8 @@ class Bounds(NamedTuple):
 
 
 CONTROL: Final = Bounds(384 << 10, 1 << 14, 8)
-"""A control envelope: a RESUME says four values for each of 1,000 delegations, a HEARTBEAT nine for each of 500 agents; a name of
-an agent has up to 200 bytes."""
+"""A control envelope: a RESUME says four values for each of 1,000 delegations, a HEARTBEAT nine for each of 500 agents; a name
+has up to 200 bytes."""
 MANIFEST: Final = Bounds(256 << 10, 1 << 16, 64)
 """A REGISTER: the schemas of an agent's capabilities."""
 MOST_STATE: Final = 64 << 10
