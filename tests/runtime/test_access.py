@@ -150,6 +150,16 @@ def test_who_may_not_know_of_an_agent_cannot_watch_it(guest):
     assert not known.wait(0.05)
 
 
+def test_a_node_may_watch_its_own_agents_by_whatever_rule(bus):
+    with Runtime.connect(bus.url, name="builder", drain=0.0) as builder:
+        builder.start(Greeter, name="greeter-1")
+        own = builder.monitor("greeter-1")
+        builder.stop("greeter-1")
+
+        assert own.wait(5.0)
+        assert own.reason == "stopped"
+
+
 def test_asking_and_changing_have_rules_of_their_own(bus, guest):
     guest.delegate("people.secret", {}, to="greeter").result()
     with pytest.raises(Rejected, match=r"may not ask 'ether\.agents'"):

@@ -118,6 +118,9 @@ def test_equal_parts_are_of_what_is_left_and_none_is_too_small_to_be_one():
     assert BudgetAccount(None, Watch()).part(3) is None
     assert spending.part(0) == spending.part(1)
 
+    spending.spend(tokens=4)
+    assert spending.part(3) == Budget(max_cost=0.25, max_tokens=0, max_iterations=1, max_time_sec=9.0)
+
 
 @pytest.mark.parametrize("count", [-1, "4", None, math.nan, pytest.param(10**400, id="huge"), Decimal(4)])
 def test_a_part_of_what_is_no_number_of_sub_delegations_is_refused(count: int):

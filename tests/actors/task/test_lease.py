@@ -245,6 +245,38 @@ def test_an_async_handler_that_is_cancelled_while_it_waits_leaves_the_line():
         assert handle.result().data == "left"
 
 
+def test_a_file_that_cannot_be_entered_leaves_its_lease_to_others(tmp_path: Path):
+    (tmp_path / "plain").write_text("no directory")
+    seen: list[object] = []
+
+    def work(task: Task) -> None:
+        with pytest.raises(OSError), task.lease(tmp_path / "plain" / "a.md"):
+            pass
+        task.delegate("do.plain", {"name": "look"}).result()
+
+    with TestRuntime() as bus:
+        bus.start(Writer, plain=work, look=lambda _task: seen.append(bus.leases()))
+        assert bus.delegate("do.plain").result().ok
+    assert seen == [[]]
+
+
+def test_a_lease_that_another_has_by_now_is_found_lost(tmp_path: Path):
+    """As after a node was believed lost, and goes on."""
+
+    def work(task: Task) -> int:
+        with task.lease(resource="db") as lease:
+            task.ask_bus("ether.release", {"token": lease.token}, 1.0).result().unwrap()
+            with pytest.raises(LeaseLost):
+                lease.check()  # nobody has it
+            with task.lease(resource="db") as other:
+                with pytest.raises(LeaseLost):
+                    lease.check()
+                other.check()
+                return other.token - lease.token
+
+    assert run(work).data > 0
+
+
 def test_a_lease_costs_nothing_of_the_budget():
     def work(task: Task) -> float | None:
         with task.lease(resource="db"):
