@@ -64,6 +64,11 @@ def envelopes() -> dict[str, bytes]:
             Kind.DELEGATION, **hers, capability=b"ether.lease", parent=request_id(1),
             body=pack({"params": pack({"resource": "/a"})}),
         ),
+        "publish": pack_envelope(
+            Kind.DELEGATION, **hers, capability=b"ether.publish",
+            body=pack({"params": pack({"topic": "evil.done", "data": pack(1)})}),
+        ),
+        "state": pack_envelope(Kind.STATE, **hers, body=pack({"number": 1, "version": 1, "data": b"x"})),
         "accepted": pack_envelope(Kind.RESPONSE, **hers, status=Status.ACCEPTED),
         "response": pack_envelope(Kind.RESPONSE, **hers, status=Status.COMPLETED, body=pack({"summary": "done"})),
         "response_to_alice": pack_envelope(
