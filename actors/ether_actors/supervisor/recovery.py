@@ -96,9 +96,8 @@ def _restore_leases(state: BrokerState, lease_service: LeaseService, history: Hi
     for resource, (agent_name, holder, token) in history.leases.items():
         entry = state.ledger.get(holder)
         if entry is not None and entry.holds_credit:
-            state.leases.restore(
-                resource, agent_name, holder, token, since=state.now, owner=entry.agent.session.account
-            )
+            account = entry.agent.session.account
+            state.leases.restore(resource, agent_name, holder, token, since=state.now, account=account)
         else:
             held = Held(resource, agent_name, holder, token, state.now)
             lease_service.tell_released(held, "ended" if entry is None else "redelivered")

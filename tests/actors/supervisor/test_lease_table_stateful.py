@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, LeaseTable, Released, Withdrawn
+from ether_broker.envelope.payload import pack
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
+from ether_broker.transport.sessions.account import Account
 
-RESOURCES = ["r", "s", "t"]
+RESOURCES = ["r", "sé", "t\N{WINKING FACE}"]
 AGENTS = ["ann", "bob"]
 MOST = 9
 
@@ -57,6 +59,7 @@ class Leasing(RuleBasedStateMachine):
         self.leases = LeaseTable(self.parent_of, most=MOST)
         self.leases.begin_above(token)
         self.highest = token
+        self.accounts = {agent: Account() for agent in AGENTS}
 
     def parent_of(self, holder: bytes) -> bytes | None:
         job = self.jobs.get(holder)
@@ -109,6 +112,7 @@ class Leasing(RuleBasedStateMachine):
             match effect:
                 case Granted(claim, held):
                     assert held.token == self.highest + 1, "a token is one above every other"
+                    pack(held.resource)  # as it is told, which leaves its other form in the text
                     assert (held.resource, held.holder) == (claim.resource, claim.holder)
                     assert claim.deadline > self.now, "granted after its deadline"
                     self.highest = held.token
@@ -158,7 +162,7 @@ class Leasing(RuleBasedStateMachine):
 
     def claim(self, job: Job, resource: str, wait: bool, patience: float) -> None:
         wish = Wish(self.new_id(), job, resource, self.now + patience)
-        claim = Claim(wish.ask, resource, job.agent, job.id, wish.deadline)
+        claim = Claim(wish.ask, resource, job.agent, job.id, wish.deadline, self.accounts[job.agent])
         line = self.lines[resource]
 
         def claimed() -> list[Effect]:
@@ -261,6 +265,13 @@ class Leasing(RuleBasedStateMachine):
         assert set(self.leases.ending) == {job.id for job in self.ending}
         assert set(self.leases.stakes) <= {*self.jobs, *self.leases.ending}, "something is left of what has ended"
         assert self.leases.token == self.highest
+
+    @invariant()
+    def the_memory_is_that_of_the_leases_that_are_held(self) -> None:
+        held = list(self.leases.after(0))
+        assert self.leases.size == sum(lease.size for lease in held)
+        for agent, account in self.accounts.items():
+            assert account.leases == sum(lease.size for lease in held if lease.agent == agent)
 
     @invariant()
     def nobody_waits_in_a_circle_or_for_nothing(self) -> None:

@@ -13,6 +13,8 @@ from ether_actors.supervisor.recovery import read_history
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.status import Status
 from ether_broker.journal.journal import Removed
+from ether_broker.transport.address import Address
+from ether_broker.transport.sessions.admission_control import AdmissionControl
 from ether_broker.wire.frame import Kind, pack_envelope, read_header
 from tests.actors.fold import differences
 from tests.actors.peers import request_id
@@ -81,6 +83,36 @@ def test_claims_go_on_waiting_in_their_order():
     assert writers.outcomes()["c"] == [Status.COMPLETED]
     tokens = [unpack(life.data[writers.claims[name].number]["data"])["token"] for name, life in writers.lives.items()]
     assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_the_memory_of_leases_is_the_same_owners_after_restarts(has_keys: bool, monkeypatch: pytest.MonkeyPatch):
+    if has_keys:
+
+        def enter(self: AdmissionControl, address: Address) -> str:
+            self._inside["office"] += 1
+            return "office"
+
+        monkeypatch.setattr(AdmissionControl, "enter", enter)
+    writers = Writers()
+    world = writers.world
+
+    def sizes() -> dict[str, int]:
+        accounts = {name: world.supervisor.state.registry.get(name.encode()).session.account for name in "abc"}
+        return {name: account.leases for name, account in accounts.items()}
+
+    one = world.supervisor.state.leases.size
+    assert sizes() == dict.fromkeys("abc", one) if has_keys else {"a": one, "b": 0, "c": 0}
+    for number in (2, 3):
+        world.crash()
+        back(world)
+        writers.claim("a", resource=f"{number}")
+        assert world.supervisor.state.leases.size == number * one
+        assert sizes() == (dict.fromkeys("abc", number * one) if has_keys else {"a": number * one, "b": 0, "c": 0})
+
+    writers.lives["a"].answer(writers.work["a"].number)
+    world.settle()
+    assert sizes() == (dict.fromkeys("abc", one) if has_keys else {"a": 0, "b": one, "c": 0})
 
 
 def test_a_claim_waits_no_longer_than_it_said_over_a_restart():

@@ -77,8 +77,8 @@ class LeaseService:
         resource, wait = _resource(params), _wait(params)
         holder = _holder(entry, params)
         deadline = min(entry.deadline, entry.opened + wait)
-        owner = holder.agent.session.account
-        claim = Claim(entry.request_id, resource, holder.agent.manifest.agent, holder.request_id, deadline, owner)
+        account = holder.agent.session.account
+        claim = Claim(entry.request_id, resource, holder.agent.manifest.agent, holder.request_id, deadline, account)
         self._keep_up()
         try:
             effects = self.leases.claim(claim, state.now, may_wait=wait > 0)

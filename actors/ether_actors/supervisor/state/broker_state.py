@@ -11,7 +11,7 @@ from ether_actors.supervisor.state.agent_states import AgentStates
 from ether_actors.supervisor.state.ended import REMEMBERED, Ended
 from ether_actors.supervisor.state.ids_ahead import IdsAhead
 from ether_actors.supervisor.state.job_schedule import JobSchedule
-from ether_actors.supervisor.state.lease_table import LEAST_BYTES, LeaseTable
+from ether_actors.supervisor.state.lease_table import LeaseTable
 from ether_actors.supervisor.state.ledger import Ledger
 from ether_broker.dead_letters import DeadLetter, DeadLetters, Reason
 from ether_broker.envelope.ids import to_text
@@ -60,6 +60,8 @@ _CHARGED: Final = frozenset({
     Reason.NOT_THE_SPECIALIST, Reason.FORGED, Reason.ILLEGAL, Reason.FORBIDDEN,
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
+_LEAST_LEASES: Final = 4 << 20
+"""Bytes that leases may take also on a bus with little memory; else an eighth of what delegations may."""
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
@@ -92,7 +94,9 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
-        self.leases: LeaseTable = LeaseTable(self._parent_of, most_bytes=max(LEAST_BYTES, limits.delegation_bytes >> 3))
+        self.leases: LeaseTable = LeaseTable(
+            self._parent_of, most_bytes=max(_LEAST_LEASES, limits.delegation_bytes >> 3)
+        )
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
         self.ids_ahead: IdsAhead = IdsAhead()

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.sorted_keys import SortedKeys
+from ether_broker.transport.sessions.account import Account
 
 __all__ = [
-    "LEAST_BYTES",
-    "MOST_BYTES",
     "MOST_LEASES",
     "MOST_WAITING",
     "Claim",
@@ -35,10 +34,6 @@ __all__ = [
 
 MOST_LEASES: Final = 1_000
 """Leases that one agent may hold and wait for at a time, over all its delegations."""
-MOST_BYTES: Final = 1 << 27
-"""Bytes of memory for those that are held; a bus with less memory has an eighth of what it has for delegations."""
-LEAST_BYTES: Final = 1 << 22
-"""What it has in any case."""
 _OVERHEAD: Final = 2 << 10
 """Bytes of one beside its resource's name."""
 MOST_WAITING: Final = 4_096
@@ -57,8 +52,8 @@ class Claim:
     """Request id of the delegation that is to hold it."""
     deadline: float
     """Seconds by the broker's clock: past it the claim is not granted; who made it withdraws it then."""
-    owner: Hashable = None
-    """Who answers for the memory of what is granted."""
+    account: Account = field(default_factory=Account)
+    """Of the key or node that answers for the memory of what is granted."""
     since: float = 0.0
     """When it came, by the same clock."""
     ahead: Claim | None = None
@@ -77,7 +72,7 @@ class Held:
     token: int
     """Above that of every lease granted before, on any resource."""
     since: float
-    owner: Hashable = None
+    account: Account = field(default_factory=Account)
     """As of its claim."""
 
     @property
@@ -142,19 +137,18 @@ class LeaseTable:
     Args:
         parent_of: the request id of the delegation that an open one was made for; None without one.
         most: leases that one agent may hold and wait for.
-        most_bytes: of memory for leases that are held; an owner may have half of what the others leave of it.
+        most_bytes: of memory for leases that are held; a claim for a free one is refused if those of its account took more
+            than half of what the others leave of it.
     """
 
     def __init__(
-        self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES, most_bytes: int = MOST_BYTES
+        self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES, most_bytes: int = sys.maxsize
     ) -> None:  # fmt: skip
         self._parent_of = parent_of
         self._most = most
         self._most_bytes = most_bytes
         self.size: int = 0
         """Bytes of all that are held."""
-        self._sizes: dict[Hashable, int] = {}
-        """{owner: bytes of what it holds}."""
         self._held: dict[str, Held] = {}
         self._granted: dict[int, Held] = {}
         self._tokens: SortedKeys[int] = SortedKeys()
@@ -232,7 +226,7 @@ class LeaseTable:
         return []
 
     def _check_room(self, claim: Claim) -> None:
-        own = self._sizes.get(claim.owner, 0)
+        own = (claim.account.into or claim.account).leases
         if 2 * (own + _size(claim.resource)) > self._most_bytes - (self.size - own):
             raise TooManyLeases(
                 f"The leases that {claim.agent} and others of its key or node hold take {own:,} bytes, as many as they may: "
@@ -242,7 +236,7 @@ class LeaseTable:
     def _grant(self, claim: Claim, now: float) -> Granted:
         assert claim.resource not in self._held, "a second writer"
         self.token += 1
-        held = Held(claim.resource, claim.agent, claim.holder, self.token, now, claim.owner)
+        held = Held(claim.resource, claim.agent, claim.holder, self.token, now, claim.account)
         self._hold(held)
         return Granted(claim, held)
 
@@ -263,11 +257,9 @@ class LeaseTable:
 
     def _weigh(self, held: Held, change: int) -> None:
         self.size += change
-        own = self._sizes.get(held.owner, 0) + change
-        if own:
-            self._sizes[held.owner] = own
-        else:
-            del self._sizes[held.owner]
+        held.account.leases += change
+        if held.account.into is not None:
+            held.account.into.leases += change
 
     def _wait(self, claim: Claim, line: _Line | None) -> None:
         if line is None:
@@ -401,10 +393,10 @@ class LeaseTable:
     # -- recovery ------------------------------------------------------------------------------------------------
 
     def restore(
-        self, resource: str, agent: str, holder: bytes, token: int, *, since: float = 0.0, owner: Hashable = None
+        self, resource: str, agent: str, holder: bytes, token: int, *, since: float = 0.0, account: Account | None = None
     ) -> None:  # fmt: skip
         """Enter a lease that was held before a restart, one for a resource; tokens go on above it."""
-        self._hold(Held(resource, agent, holder, token, since, owner))
+        self._hold(Held(resource, agent, holder, token, since, account or Account()))
         self.begin_above(token)
 
     def begin_above(self, token: int) -> None:
@@ -413,7 +405,8 @@ class LeaseTable:
 
 
 def _size(resource: str) -> int:
-    return _OVERHEAD + sys.getsizeof(resource)
+    size = len(resource.encode())  # `sys.getsizeof` says more once msgpack has left this form in the text
+    return _OVERHEAD + (size if resource.isascii() else 2 * size)
 
 
 def _who(held: Held) -> str:

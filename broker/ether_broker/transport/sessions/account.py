@@ -8,19 +8,26 @@ __all__ = ["Account"]
 class Account:
     """The bytes that are kept for one owner: for all nodes of a key, or for one node where there are no keys."""
 
-    __slots__ = ("held", "into", "progress", "size", "unwritten")
+    __slots__ = ("held", "into", "leases", "progress", "size", "unwritten")
 
     def __init__(self) -> None:
         self.size: int = 0
         """Bytes of its delegations, as the ledger counts them, and `held`."""
         self.held: int = 0
         """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
+        self.leases: int = 0
+        """Bytes of the leases that agents of its nodes hold."""
         self.unwritten: int = 0
         """Bytes that its nodes caused and the journal has not committed."""
         self.progress: int = 0
         """Bytes of progress that its nodes told and that need not be in the journal yet."""
         self.into: Account | None = None
         """The account of the same owner that counts this one's bytes too, since the owner is known."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it counts anything that is still there."""
+        return bool(self.size or self.leases or self.unwritten)
 
     def add(self, size: int) -> None:
         """Count some bytes more, or fewer."""

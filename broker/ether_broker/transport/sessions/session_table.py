@@ -284,7 +284,7 @@ class SessionTable:
         """The account of a node that comes; what a broker before this one kept for the node is its key's from now on."""
         if len(self._accounts) >= self._most_accounts:
             of_sessions = {session.account for session in self._names.values()}
-            kept = {key: one for key, one in self._accounts.items() if one.size or one.unwritten or one in of_sessions}
+            kept = {key: one for key, one in self._accounts.items() if one.is_used or one in of_sessions}
             self._accounts = kept
             self._most_accounts = 2 * len(self._accounts) + _FEW_ACCOUNTS
         if owner and owner != node:
@@ -293,6 +293,7 @@ class SessionTable:
                 if before is not None:
                     before.into = account = self.account(owner, of_events=of_events)
                     account.size += before.size
+                    account.leases += before.leases
         return self.account(owner or node)
 
     def reply(self, address: Address, envelope: bytes) -> None:
