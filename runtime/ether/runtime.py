@@ -531,13 +531,17 @@ class Runtime:
                 self.send, timeout, is_named="request_id" in fields,
             )  # fmt: skip
         is_plain = (
-            budget is None and context is None and not objective and not fields and _is_plain(capability, to, timeout)
+            budget is None
+            and context is None
+            and (objective is None or objective == "")
+            and not fields
+            and _is_plain(capability, to, timeout)
         )
         if is_plain and (capability, to) in self._known:
             return node.outgoing.delegate_plain(to, capability, packed, None if timeout is None else float(timeout))
         wanted = {
             "capability": capability, "params": Payload(packed), "to_agent": to, "timeout": timeout, "budget": budget,
-            "objective": objective or None, "context_slice": context,
+            "objective": objective, "context_slice": context,
         }  # fmt: skip
         given = {name: value for name, value in wanted.items() if value is not None}
         check_keywords(fields)

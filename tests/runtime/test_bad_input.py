@@ -229,6 +229,8 @@ def test_a_value_that_cannot_travel_is_refused_with_its_place(bus: Runtime) -> N
         {"capability": "ok", "timeout": "soon"},
         {"capability": "ok", "to": "bad name"},
         {"capability": "ok", "priorty": 1},
+        {"capability": "ok", "objective": 0},
+        {"capability": "ok", "objective": []},
         {"capability": 7},
     ],
 )

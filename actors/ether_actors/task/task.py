@@ -362,7 +362,7 @@ class Task:
         try:
             delegation = Delegation.parse({
                 "request_id": services.new_id(), "from_agent": self.agent, "to_agent": to, "capability": capability,
-                "objective": objective or "", "params": params, "context_slice": context,
+                "objective": "" if objective is None else objective, "params": params, "context_slice": context,
                 "timeout": max(1e-6, min(left, left if timeout is None else timeout)) if self.deadline is not None else timeout,
                 "budget": given, "timestamp": services.wall(), "workflow": parent.workflow,
                 "conversation": parent.conversation, "traceparent": parent.traceparent, "criticality": parent.criticality,

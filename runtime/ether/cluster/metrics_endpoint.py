@@ -65,6 +65,13 @@ class MetricsSpec:
             raise InvalidSpec(f"metrics.port is {self.port!r}: give a port, 0 to {_MOST}.")
         if not isinstance(self.host, str) or not self.host:
             raise InvalidSpec(f"metrics.host is {self.host!r}: give an address, as in '127.0.0.1' or '0.0.0.0'.")
+        if self.host.startswith("["):
+            raise InvalidSpec(f"metrics.host is {self.host!r}: give it without brackets, {self.host.strip('[]')!r}.")
+
+    @property
+    def in_url(self) -> str:
+        """Its host as a URL has it."""
+        return f"[{self.host}]" if ":" in self.host else self.host
 
     def overlaps(self, other: MetricsSpec | None) -> bool:
         """Whether two endpoints cannot both listen, as far as can be told without asking the system."""
@@ -122,11 +129,15 @@ class MetricsEndpoint:
         server = self._listen()
         if server is None and not (may_wait and self._may_be_free):
             raise self._unserved()
-        host = f"[{spec.host}]" if ":" in spec.host else spec.host
-        self.url: str = f"http://{host}:{spec.port if server is None else server.server_address[1]}{_PATH}"
+        self.url: str = f"http://{spec.in_url}:{spec.port if server is None else server.server_address[1]}{_PATH}"
         """Where the metrics are."""
         self._thread = threading.Thread(target=self._serve, args=(server,), name="ether-metrics", daemon=True)
         self._thread.start()
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it listens by now."""
+        return self._is_listening.is_set()
 
     def check_listening(self, timeout: float) -> None:
         """Wait until it listens.
@@ -164,7 +175,7 @@ class MetricsEndpoint:
                 server.handle_request()
 
     def _unserved(self) -> AddressInUse:
-        where = f"{self._spec.host}:{self._spec.port}"
+        where = f"{self._spec.in_url}:{self._spec.port}"
         return AddressInUse(f"The metrics cannot be served at {where} ({self._failure}): choose another port or host.")
 
 

@@ -192,7 +192,7 @@ def _serve_metrics(bus: Runtime, spec: MetricsSpec, *, may_wait: bool) -> Metric
     from ether_actors.observers.metrics.metrics import Metrics
 
     endpoint = MetricsEndpoint(spec, bus.observe(Metrics()), may_wait=may_wait)
-    waits = " once nobody else listens there" if may_wait else ""
+    waits = "" if endpoint.is_listening else " once nobody else listens there"
     logging.getLogger("ether.node").info("%s serves metrics at %s%s", bus.name, endpoint.url, waits)
     return endpoint
 

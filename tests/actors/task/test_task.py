@@ -74,6 +74,15 @@ def test_it_says_who_is_asked_for_what_and_how_long_there_is():
     assert response.data == ["specialist", 1, 30.0, 0.0, False, "the aim"]
 
 
+@pytest.mark.parametrize("objective", [0, [], 7])
+def test_the_objective_of_a_sub_delegation_is_text(objective: object):
+    def work(task: Task):
+        with pytest.raises(InvalidEnvelope, match="objective"):
+            task.delegate("do.plain", objective=objective)
+
+    assert run(work).ok
+
+
 def test_its_log_carries_the_request_id_and_the_agents_name(caplog):
     def write(task: Task):
         task.log.warning("careful with %s", "that")

@@ -234,9 +234,11 @@ def test_an_endpoint_that_may_wait_listens_once_its_address_is_free() -> None:
         gives_up = MetricsEndpoint(MetricsSpec(port), Metrics(), may_wait=True)
         gives_up.close()
         endpoint = MetricsEndpoint(MetricsSpec(port), Metrics(), may_wait=True)
+        assert not endpoint.is_listening
         with pytest.raises(AddressInUse, match=f"cannot be served at 127.0.0.1:{port}.*choose another port"):
             endpoint.check_listening(0.0)
     endpoint.check_listening(PATIENCE)
+    assert endpoint.is_listening
     assert "# TYPE" in scrape(port)
     endpoint.close()
 
@@ -268,6 +270,7 @@ def test_the_endpoint_ends_when_it_is_closed() -> None:
         (lambda: MetricsSpec(70_000), "metrics.port is 70000: give a port, 0 to 65535"),
         (lambda: MetricsSpec(True), "metrics.port is True"),
         (lambda: MetricsSpec(1, host=""), "metrics.host is '': give an address"),
+        (lambda: MetricsSpec(1, host="[::1]"), r"metrics.host is '\[::1\]': give it without brackets, '::1'"),
         (lambda: ObserverSpec("audit.Trail"), "An observer's start is 'audit.Trail': write module:Class"),
         (lambda: NodeSpec("n", observers="audit:Trail"), r"observers is 'audit:Trail': give a list"),
         (lambda: NodeSpec("n", metrics=9464), "metrics is 9464: give a MetricsSpec"),
