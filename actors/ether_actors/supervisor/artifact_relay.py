@@ -11,7 +11,7 @@ Whose file may be read is said by the key that the file's own node made; see doc
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from typing import Final
 
 from ether_actors.supervisor.state.broker_state import BrokerState
@@ -25,6 +25,7 @@ from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["ArtifactRelay"]
 
+_TWICE: Final = "A FETCH with this request id waits already."
 _TOO_LARGE: Final = f"The node that has the artifact sent more bytes than a CHUNK may have: {MOST_CHUNK:,}."
 
 
@@ -56,9 +57,9 @@ class ArtifactRelay:
             self._refuse(session, request_id, absent)
             return
         if request_id in session.fetches or request_id in server.serves:
-            raise InvalidEnvelope("A FETCH with this request id waits already.")
-        fetch = session.fetches[request_id] = Fetch(request_id, session, server)
-        server.fetched.setdefault(session, deque()).append((fetch, envelope))
+            raise InvalidEnvelope(_TWICE)
+        session.fetches[request_id] = Fetch(request_id, session, server)
+        server.fetched.setdefault(session, {})[request_id] = envelope
         self._pass_on(server)
 
     def chunk(self, session: Session, header: Header, envelope: bytes) -> None:
@@ -82,7 +83,7 @@ class ArtifactRelay:
         for request_id in list(session.fetches):
             self._take_back(session, request_id)
         gone = ArtifactUnavailable(f"The node {session.node!r}, which offered the artifact, is gone from the bus.")
-        waiting = [fetch for fetches in session.fetched.values() for fetch, _ in fetches]
+        waiting = [asking.fetches[request_id] for asking, waits in session.fetched.items() for request_id in waits]
         for fetch in (*session.serves.values(), *waiting):
             if fetch.is_wanted:
                 del fetch.asking.fetches[fetch.request_id]
@@ -96,13 +97,9 @@ class ArtifactRelay:
         if fetch is None:
             return
         fetch.is_wanted = False
-        waiting = fetch.server.fetched.get(asking)
-        if waiting is not None and request_id not in fetch.server.serves:
-            left = deque(item for item in waiting if item[0] is not fetch)
-            if left:
-                fetch.server.fetched[asking] = left
-            else:
-                del fetch.server.fetched[asking]
+        waiting = fetch.server.fetched.get(asking, {})
+        if waiting.pop(request_id, None) is not None and not waiting:
+            del fetch.server.fetched[asking]
 
     def _pass_on(self, server: Session) -> None:
         """Give a node what waits for it, as far as it has room: one of each node that asks, and again."""
@@ -114,12 +111,17 @@ class ArtifactRelay:
             asking = next((session for session in server.fetched if given[_share(session)] < free), None)
             if asking is None:
                 return
-            given[_share(asking)] += 1
             waiting = server.fetched.pop(asking)
-            fetch, envelope = waiting.popleft()
+            request_id = next(iter(waiting))
+            envelope = waiting.pop(request_id)
             if waiting:
                 server.fetched[asking] = waiting  # behind the others
-            server.serves[fetch.request_id] = fetch
+            if request_id in server.serves:  # of another node's, which was passed on before
+                del asking.fetches[request_id]
+                self._refuse(asking, request_id, InvalidEnvelope(_TWICE))
+                continue
+            given[_share(asking)] += 1
+            server.serves[request_id] = asking.fetches[request_id]
             self._table.send_aside(server, envelope)
 
     def _refuse(self, asking: Session, request_id: bytes, error: EtherError) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -222,6 +221,34 @@ def test_a_request_id_that_waits_is_not_given_a_second_meaning(world: tuple[Bus,
     assert texts(reads.took(Kind.CHUNK)) == [(1, b"mine")], "only the node that was asked answers"
 
 
+def test_what_waits_under_the_request_id_of_anothers_is_refused_when_its_turn_comes(
+    world: tuple[Bus, Peer, Peer],
+) -> None:
+    bus, reads, has = world
+    other = bus.node("other")
+    for number in range(1, ALONE + 3):
+        fetch(other, number, "has")
+    bus.step()
+    for number in (ALONE + 1, ALONE + 2):
+        fetch(reads, number, "has")
+    bus.step()
+    assert given_to(bus, "has") == {"other": ALONE, "reads": 2}
+    fetch(other, ALONE + 1, "", b"")  # taken back while it waits
+    bus.step()
+    for number in (1, 2, 3):
+        chunk(has, number)
+    bus.step()
+
+    assert refused(other) == [(ALONE + 2, InvalidEnvelope.code)]
+    for number in range(4, ALONE + 3):
+        chunk(has, number)
+    bus.step()
+    assert [number for number, _ in texts(reads.took(Kind.CHUNK))] == [ALONE + 1, ALONE + 2]
+    assert [number for number, _ in texts(other.took(Kind.CHUNK))] == [*range(1, ALONE + 1)]
+    assert open_fetches(bus) == 0
+    assert not any(one.fetched or one.serves for one in bus.state.session_table.sessions)
+
+
 def test_a_chunk_that_is_too_large_is_refused_to_who_waits(world: tuple[Bus, Peer, Peer]) -> None:
     bus, reads, has = world
     fetch(reads, 1, "has")
@@ -251,17 +278,17 @@ def test_the_loss_of_a_node_is_told_to_who_waits_for_it_and_ends_what_it_waits_f
 
 
 class Relay(RuleBasedStateMachine):
-    """Nodes that ask each other, answer or not, come and go."""
+    """Nodes that ask each other, with request ids that others use too, answer or not, come and go."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bus = Bus()
         self.numbers = itertools.count(1)
         self.nodes: dict[str, Peer] = {}
-        self.open: dict[int, tuple[str, str]] = {}
-        """{number: (who asked, whom)} of what has no answer."""
-        self.given: dict[int, str] = {}
-        """{number: whom} of what the one who was asked has got and not answered, also of what was taken back."""
+        self.open: dict[tuple[str, int], str] = {}
+        """{(who asked, number): whom} of what has no answer, in order."""
+        self.given: dict[tuple[str, int], str] = {}
+        """{(whom, number): who asked} of what the one who was asked has got and not answered; "" if it was taken back."""
         self.come("a")
         self.come("b")
 
@@ -280,86 +307,97 @@ class Relay(RuleBasedStateMachine):
         self.bus.state.session_table.unreachable(b"r" + gone.incarnation)
         gone.die()
         self.bus.pass_time(10.0)
-        waiting = {number for number, (asking, asked) in self.open.items() if asked == name and asking != name}
-        self.open = {number: pair for number, pair in self.open.items() if name not in pair}
-        self.given = {number: asked for number, asked in self.given.items() if asked != name}
-        assert self.errors() == dict.fromkeys(waiting, ArtifactUnavailable.code)
-        self.pass_on()
+        waiting = {key for key, asked in self.open.items() if asked == name and key[0] != name}
+        self.open = {key: asked for key, asked in self.open.items() if name not in {asked, key[0]}}
+        self.given = {
+            key: "" if asking == name else asking for key, asking in self.given.items() if key[0] != name
+        }  # fmt: skip
+        self.pass_on(dict.fromkeys(waiting, ArtifactUnavailable.code))
 
     @precondition(lambda self: self.nodes)
-    @rule(data=st.data(), asked=names, count=st.sampled_from([1, 1, 3, MOST_OPEN]))
-    def fetch(self, data: st.DataObject, asked: str, count: int) -> None:
+    @rule(data=st.data(), asked=names, count=st.sampled_from([1, 1, 3, MOST_OPEN]), is_again=st.booleans())
+    def fetch(self, data: st.DataObject, asked: str, count: int, *, is_again: bool) -> None:
         asking = data.draw(st.sampled_from(sorted(self.nodes)))
+        waiting = {number for (who, number), whom in self.open.items() if self.given.get((whom, number)) != who}
+        used = sorted(waiting or {number for _, number in (*self.open, *self.given)})
+        again = [data.draw(st.sampled_from(used))] if is_again and used else []
         expected = {}
-        for number in itertools.islice(self.numbers, count):
-            fetch(self.nodes[asking], number, asked)
-            if sum(who == asking for who, _ in self.open.values()) >= MOST_OPEN:
-                expected[number] = TooMuch.code
+        for number in [*again, *itertools.islice(self.numbers, count)]:
+            fetch(self.nodes[asking], number, asked, asking.encode())
+            self.bus.step()
+            if sum(who == asking for who, _ in self.open) >= MOST_OPEN:
+                expected[asking, number] = TooMuch.code
             elif asked not in self.nodes:
-                expected[number] = ArtifactUnavailable.code
+                expected[asking, number] = ArtifactUnavailable.code
+            elif (asking, number) in self.open or (asked, number) in self.given:
+                expected[asking, number] = InvalidEnvelope.code
             else:
-                self.open[number] = asking, asked
-        self.bus.step()
-        assert self.errors() == expected
-        self.pass_on()
+                self.open[asking, number] = asked
+            self.pass_on(expected)
+            expected.clear()
 
     @precondition(lambda self: self.given or self.open)
     @rule(data=st.data(), right=st.booleans())
     def answer(self, data: st.DataObject, *, right: bool) -> None:
-        number = data.draw(st.sampled_from(sorted(self.given.keys() | self.open.keys())))
-        asking, asked = self.open.get(number, ("", self.given.get(number, "")))
-        says = asked if right else data.draw(st.sampled_from(sorted(self.nodes)))
+        said = [*self.given, *((asked, number) for (_, number), asked in self.open.items())]
+        says, number = data.draw(st.sampled_from(sorted(set(said))))
+        if not right:
+            says = data.draw(st.sampled_from(sorted(self.nodes)))
         chunk(self.nodes[says], number)
         self.bus.step()
         came = {name: texts(peer.took(Kind.CHUNK)) for name, peer in self.nodes.items()}
-        is_answer = self.given.get(number) == says
-        assert came == {name: [(number, b"bytes")] if is_answer and name == asking else [] for name in self.nodes}
-        if is_answer:
-            self.given.pop(number)
-            self.open.pop(number, None)
-        self.pass_on()
+        asking = self.given.pop((says, number), "")
+        assert came == {name: [(number, b"bytes")] if name == asking else [] for name in self.nodes}
+        if asking:
+            del self.open[asking, number]
+        self.pass_on({})
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def take_back(self, data: st.DataObject) -> None:
-        number = data.draw(st.sampled_from(sorted(self.open)))
-        fetch(self.nodes[self.open.pop(number)[0]], number, "", b"")
+        asking, number = data.draw(st.sampled_from(sorted(self.open)))
+        fetch(self.nodes[asking], number, "", b"")
         self.bus.step()
-        assert self.errors() == {}
-        self.pass_on()
+        asked = self.open.pop((asking, number))
+        if self.given.get((asked, number)) == asking:
+            self.given[asked, number] = ""
+        self.pass_on({})
 
-    def pass_on(self) -> None:
-        """Take what was passed on: once each, and of one that asks in its order."""
+    def pass_on(self, expected: dict[tuple[str, int], str]) -> None:
+        """Take what was passed on: once each, and of one that asks in its order; and what was refused."""
         for name, peer in self.nodes.items():
-            came = [one.number for one in peer.took(Kind.FETCH)]
-            for asking in {self.open[number][0] for number in came}:
-                of_one = [number for number in came if self.open[number][0] == asking]
-                assert of_one == sorted(of_one)
-                before = {number for number, pair in self.open.items() if pair == (asking, name)} - self.given.keys()
-                assert not {number for number in before if number < of_one[-1]} - set(of_one)
-            assert not self.given.keys() & set(came)
-            self.given.update(dict.fromkeys(came, name))
-
-    def errors(self) -> dict[int, str]:
-        found: dict[int, Any] = {}
-        for peer in self.nodes.values():
-            found.update(refused(peer))
-        return found
+            came = [(one.envelope[one.header.body :].decode(), one.number) for one in peer.took(Kind.FETCH)]
+            for asking in {asking for asking, _ in came}:
+                of_one = [key for key in came if key[0] == asking]
+                waiting = [key for key, asked in self.open.items() if asked == name and key[0] == asking]
+                before = [key for key in waiting if self.given.get((name, key[1])) != asking]
+                passed = before[: before.index(of_one[-1]) + 1]
+                assert [key for key in passed if key in of_one] == of_one
+            for asking, number in came:
+                assert (name, number) not in self.given
+                self.given[name, number] = asking
+        refusals = {(name, number): code for name, peer in self.nodes.items() for number, code in refused(peer)}
+        for key in refusals.keys() - expected.keys():  # whose request id is that of another's that was passed on before
+            assert refusals.pop(key) == InvalidEnvelope.code
+            assert self.given.get((self.open.pop(key), key[1])) != key[0]
+        assert refusals == expected
 
     @invariant()
     def what_waits_is_what_is_known(self) -> None:
         sessions = self.bus.state.session_table.sessions
-        known = {
-            int.from_bytes(key): (one.node, fetch.server.node) for one in sessions for key, fetch in one.fetches.items()
+        assert self.open == {
+            (one.node, int.from_bytes(key)): fetch.server.node for one in sessions for key, fetch in one.fetches.items()
         }
-        assert known == self.open
-        given = {int.from_bytes(key): one.node for one in sessions for key in one.serves}
-        assert given == self.given
+        assert self.given == {
+            (one.node, int.from_bytes(key)): fetch.asking.node if fetch.is_wanted else ""
+            for one in sessions for key, fetch in one.serves.items()
+        }  # fmt: skip
         for one in sessions:
             waiting = {
-                int.from_bytes(fetch.request_id) for fetches in one.fetched.values() for fetch, _ in fetches
+                (asking.node, int.from_bytes(key)) for asking, waits in one.fetched.items() for key in waits
             }  # fmt: skip
-            assert waiting == {number for number, pair in self.open.items() if pair[1] == one.node} - given.keys()
+            of_one = {key for key, asked in self.open.items() if asked == one.node}
+            assert waiting == {key for key in of_one if self.given.get((one.node, key[1])) != key[0]}
             held = Counter(fetch.asking for fetch in one.serves.values())
             assert all(held[asking] >= MOST_OPEN - len(one.serves) >= 0 for asking in one.fetched)
             assert all(one.fetched.values())

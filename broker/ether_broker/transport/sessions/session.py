@@ -70,8 +70,8 @@ class Session:
     """Whether the last of its FETCHes that was answered had no valid key."""
     serves: dict[bytes, Fetch] = field(default_factory=dict)
     """Those that were passed on to it and that it has not answered: {request id: fetch}."""
-    fetched: dict[Session, deque[tuple[Fetch, bytes]]] = field(default_factory=dict)
-    """Those that wait for it, in the order of the turns: {who asks: its fetches and their envelopes}."""
+    fetched: dict[Session, dict[bytes, bytes]] = field(default_factory=dict)
+    """Those that wait for it, in the order of the turns: {who asks: {request id: envelope}}, each among its `fetches`."""
     has_said_bye: bool = False
     """Whether it said BYE: another node may take its name."""
     was_told_bye: bool = False
