@@ -13,6 +13,10 @@ OBSERVER_WINDOW_BATCHES: Final = 64
 OBSERVER_WINDOW_BYTES: Final = 8 << 20
 """Bytes of them after which no more is sent, of all observers of a node together; each may have one batch under way."""
 
+_OVERHEAD: Final = 2 << 10
+_OF_PREFIX: Final = 64
+"""Bytes of memory of a cursor, and of each prefix beside its text."""
+
 
 @dataclass(slots=True)
 class ObserverCursor:
@@ -28,6 +32,11 @@ class ObserverCursor:
     """Bytes of all of them."""
     window: int = OBSERVER_WINDOW_BYTES
     """Bytes under way after which no more is sent; the observers of a node share `OBSERVER_WINDOW_BYTES`."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that it takes, about, beside what is under way."""
+        return _OVERHEAD + sum(_OF_PREFIX + len(prefix) for prefix in self.capabilities)
 
     @property
     def has_credit(self) -> bool:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import random
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 
+from ether_actors.supervisor.membership.monitors import size_of
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
+from ether_broker.transport.sessions.account import Account
 from ether_broker.wire.chunk import MOST_OPEN
 from ether_broker.wire.frame import DRAINS, HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
@@ -206,6 +209,14 @@ class Arena:
             assert account.size == sum(entry.size for entry in kept if entry.account is account)
         ended = sum(count for status, count in state.outcomes.items() if status)
         assert len(ledger) <= state.accepted <= len(ledger) + ended
+        kept: Counter[Account] = Counter()
+        for session in state.session_table.sessions:
+            kept[session.account] += sum(cursor.size for cursor in session.cursors.values())
+            kept[session.account] += sum(size_of(watched.target) for watched in session.monitors.values())
+        for lease in state.leases.after(0):
+            kept[lease.account] += lease.size
+        assert state.memory.size == kept.total()
+        assert all(account.kept == size for account, size in kept.items())
         for session in state.session_table.sessions:
             assert len(session.agents) <= 100_000
             assert len(session.cursors) <= 64

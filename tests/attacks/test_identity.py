@@ -230,6 +230,55 @@ def test_a_node_has_so_many_observers_and_prefixes_and_monitors():
     assert [(down.number, down.body["reason"]) for down in peer.took(Kind.DOWN)] == [(7, "too_much")]
 
 
+def test_monitors_observers_and_leases_have_a_bound_for_all_nodes_of_a_key_and_leave_room_for_others():
+    bus = Bus(Limits(memory_bytes=32 << 20))
+    worker = bus.node("n", "a")
+    peers = [bus.node(f"m{number}") for number in range(4)]
+    for peer in peers[1:]:
+        peer.session.account = peers[0].session.account  # as of one key
+    topics = [f"{number:0>190}" for number in range(256)]
+    for number in range(MOST_OBSERVERS):
+        peers[0].send(Kind.OBSERVE, request_id=request_id(1000 + number), body={"from": 0, "topics": topics})
+    bus.step()
+    observers = len(peers[0].session.cursors)
+    assert 10 < observers < MOST_OBSERVERS
+    assert {error.code for error in peers[0].took(Kind.ERROR)} == {"too_much"}
+    peers[0].send(Kind.OBSERVE, request_id=request_id(1000), body={"stop": True})
+    for peer in peers[1:]:
+        for number in range(500):
+            peer.send(Kind.MONITOR, request_id=request_id(2000 + number), target=b"a")
+    bus.step()
+    assert 50 < sum(len(peer.session.monitors) for peer in peers) < 300
+    assert bus.state.memory.size <= 2 << 20
+
+    worker.send(Kind.OBSERVE, request_id=request_id(7), body={"from": 0, "topics": topics})
+    worker.send(Kind.MONITOR, request_id=request_id(8), target=b"a")
+    bus.step()
+    assert worker.took(Kind.ERROR) == worker.took(Kind.DOWN) == []
+
+    peers[0].send(Kind.BYE)
+    for peer in peers[1:]:
+        peer.die()
+    bus.pass_time(30.0)
+    worker.send(Kind.OBSERVE, request_id=request_id(7), body={"stop": True})
+    worker.send(Kind.UNREGISTER, source=b"a", body={"condition": "gone"})
+    bus.step()
+    assert (bus.state.memory.size, worker.session.account.kept) == (0, 0)
+
+
+def test_an_observer_that_asks_again_takes_no_more_room_and_keeps_what_it_had_if_it_is_refused():
+    bus = Bus()
+    peer = bus.node("n")
+    sizes = []
+    for topics in (["a"], ["a", "b"], ["no capability!"], ["t"] * 300, ["a"]):
+        peer.send(Kind.OBSERVE, request_id=request_id(1000), body={"from": 0, "topics": topics})
+        bus.step()
+        (cursor,) = peer.session.cursors.values()
+        sizes.append((len(cursor.capabilities), bus.state.memory.size - cursor.size))
+
+    assert sizes == [(1, 0), (2, 0), (2, 0), (2, 0), (1, 0)]
+
+
 def test_a_monitor_that_is_taken_back_does_not_fire_and_makes_room():
     bus = Bus()
     peer, other = bus.node("n"), bus.node("o", "a", "b")

@@ -131,8 +131,8 @@ class Cell:
     """
 
     __slots__ = (
-        "__weakref__", "_dispatcher", "_handlers", "_services", "agent", "inbox", "is_registered", "keeper", "make", "name",
-        "outstanding", "state", "works",
+        "__weakref__", "_dispatcher", "_handlers", "_services", "agent", "inbox", "is_registered", "keeper", "make",
+        "most_outstanding", "name", "outstanding", "state", "works",
     )  # fmt: skip
 
     def __init__(self, name: str, make: Callable[[], Any], services: CellServices, dispatcher: Dispatcher) -> None:
@@ -152,6 +152,8 @@ class Cell:
         """What is in the inbox or with a handler: {request id: work}."""
         self.outstanding: int = 0
         """Delegations that wait for it or are with it, as the broker said last; of instances of agents that scale only."""
+        self.most_outstanding: int = 0
+        """The most that waited for all of its instances, or were with them, since somebody looked."""
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -272,7 +272,8 @@ class Node:
                 state = read_map(envelope[header.body :], STATE)
                 self.agent_host.reset_state(header.target, SavedState.of(state["saved"]), state["refused"])
             case Kind.SCALE:
-                self.agent_host.note_outstanding(read_map(envelope[header.body :], CONTROL)["outstanding"])
+                load = read_map(envelope[header.body :], CONTROL)
+                self.agent_host.note_outstanding(load["outstanding"], load.get("most", {}))
 
     # -- time ----------------------------------------------------------------------------------------------------
 

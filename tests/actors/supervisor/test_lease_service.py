@@ -391,16 +391,17 @@ def test_a_token_is_above_all_that_another_bus_has_granted_before():
 
 def test_the_leases_of_a_key_or_node_take_so_much_memory_and_the_others_get_theirs():
     world = Writers()
-    table = world.bus.state.leases
-    table._most_bytes = 1 << 20
+    memory = world.bus.state.memory
+    memory._most = 1 << 20
     world.ask("a", "r")
     assert world.answer("a")["resource"] == "r"
-    table._weigh(table.holder("r"), 1 << 19)
+    account = world.peers["a"].session.account
+    memory.add(account, 1 << 19)
     world.ask("a", "s")
     assert world.refusal("a") == (Status.REJECTED_OVERLOAD, "too_many_leases")
     world.ask("b", "s")
     assert world.answer("b")["resource"] == "s"
-    table._weigh(table.holder("r"), -(1 << 19))
+    memory.add(account, -(1 << 19))
 
 
 def test_the_name_of_a_lease_is_paid_by_its_length():

@@ -9,6 +9,7 @@ from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.memory_quota import MemoryQuota
 
 
 class Family:
@@ -329,7 +330,8 @@ def test_restored_leases_are_held_and_tokens_go_on_above_them():
 
 
 def test_an_owner_has_half_of_the_memory_that_the_others_leave():
-    table = LeaseTable(lambda _holder: None, most=10**6, most_bytes=1 << 20)
+    memory = MemoryQuota(1 << 20)
+    table = LeaseTable(lambda _holder: None, most=10**6, memory=memory)
 
     def fill(owner: str, account: Account, name: str) -> int:
         for number in range(10_000):
@@ -343,12 +345,12 @@ def test_an_owner_has_half_of_the_memory_that_the_others_leave():
 
     x, y = Account(), Account()
     first = fill("x", x, "\N{WINKING FACE}" * 500)  # two bytes a character in one plane, four in this
-    assert (1 << 18) < table.size <= 1 << 19
+    assert (1 << 18) < memory.size <= 1 << 19
     second = fill("y", y, "\N{WINKING FACE}" * 500)
-    assert (1 << 18) - (1 << 14) < 2 * second * (table.size // (first + second)) <= 1 << 19
-    assert table.size <= 3 << 18
+    assert (1 << 18) - (1 << 14) < 2 * second * (memory.size // (first + second)) <= 1 << 19
+    assert memory.size <= 3 << 18
 
     table.left(b"x", "ended", 0.0, 10**6)
     table.left(b"y", "ended", 0.0, 10**6)
-    assert (table.size, x.leases, y.leases) == (0, 0, 0)
+    assert (memory.size, x.kept, y.kept) == (0, 0, 0)
     assert fill("y", y, "\N{WINKING FACE}" * 500) == first

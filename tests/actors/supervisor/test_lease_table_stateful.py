@@ -19,6 +19,7 @@ from ether_actors.supervisor.state.lease_table import Claim, Effect, Granted, Le
 from ether_broker.envelope.payload import pack
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.memory_quota import MemoryQuota
 
 RESOURCES = ["r", "sé", "t\N{WINKING FACE}"]
 AGENTS = ["ann", "bob"]
@@ -56,7 +57,8 @@ class Leasing(RuleBasedStateMachine):
         self.owner: dict[str, Job] = {}
         self.tokens: dict[str, int] = {}
         self.lines: dict[str, list[Wish]] = {name: [] for name in RESOURCES}
-        self.leases = LeaseTable(self.parent_of, most=MOST)
+        self.memory = MemoryQuota()
+        self.leases = LeaseTable(self.parent_of, most=MOST, memory=self.memory)
         self.leases.begin_above(token)
         self.highest = token
         self.accounts = {agent: Account() for agent in AGENTS}
@@ -269,9 +271,9 @@ class Leasing(RuleBasedStateMachine):
     @invariant()
     def the_memory_is_that_of_the_leases_that_are_held(self) -> None:
         held = list(self.leases.after(0))
-        assert self.leases.size == sum(lease.size for lease in held)
+        assert self.memory.size == sum(lease.size for lease in held)
         for agent, account in self.accounts.items():
-            assert account.leases == sum(lease.size for lease in held if lease.agent == agent)
+            assert account.kept == sum(lease.size for lease in held if lease.agent == agent)
 
     @invariant()
     def nobody_waits_in_a_circle_or_for_nothing(self) -> None:

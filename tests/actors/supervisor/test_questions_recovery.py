@@ -99,15 +99,15 @@ def test_the_memory_of_leases_is_the_same_owners_after_restarts(has_keys: bool, 
 
     def sizes() -> dict[str, int]:
         accounts = {name: world.supervisor.state.registry.get(name.encode()).session.account for name in "abc"}
-        return {name: account.leases for name, account in accounts.items()}
+        return {name: account.kept for name, account in accounts.items()}
 
-    one = world.supervisor.state.leases.size
+    one = world.supervisor.state.memory.size
     assert sizes() == dict.fromkeys("abc", one) if has_keys else {"a": one, "b": 0, "c": 0}
     for number in (2, 3):
         world.crash()
         back(world)
         writers.claim("a", resource=f"{number}")
-        assert world.supervisor.state.leases.size == number * one
+        assert world.supervisor.state.memory.size == number * one
         assert sizes() == (dict.fromkeys("abc", number * one) if has_keys else {"a": number * one, "b": 0, "c": 0})
 
     writers.lives["a"].answer(writers.work["a"].number)

@@ -43,18 +43,49 @@ _WHY: Final = 200
 _MOST_INSTANCES: Final = 1 << 17
 
 
+class _Load:
+    """What those instances of one node that do each other's work have to do together."""
+
+    __slots__ = ("at", "count", "instances", "most", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.instances: dict[Registration, int] = {}
+        """{instance: how many delegations it has}."""
+        self.count: int = 0
+        """How many they have in all."""
+        self.at: float = -inf
+        """When that changed, in seconds by the broker's clock."""
+        self.most: int = 0
+        """The most that they had at a moment since their node was told."""
+
+    def change(self, agent: Registration, count: int, now: float) -> None:
+        """Note how many delegations one has from now on; what is so for no time, as while one is moved, is not counted."""
+        self.settle(now)
+        self.count += count - self.instances.get(agent, 0)
+        self.instances[agent] = count
+
+    def settle(self, now: float) -> None:
+        """Note that they had so many until now."""
+        if now > self.at:
+            self.at = now
+            self.most = max(self.most, self.count)
+
+
 class _Instances:
     """Instances of agents that scale which do each other's work: they declare the same, and who may reach one may reach all.
 
     So none is free in vain while something waits for another, whatever else is registered.
     """
 
-    __slots__ = ("due", "free", "key", "lost", "members", "open", "waiting")
+    __slots__ = ("due", "free", "key", "loads", "lost", "members", "open", "waiting")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.members: dict[Registration, int] = {}
         """{instance: how many delegations its node was told last that it has; -1 before it was told}."""
+        self.loads: dict[Session, _Load] = {}
+        """By their nodes."""
         self.free: dict[Registration, None] = {}
         """Those that begin at once what they are given, and some that do no more; next whose turn it is."""
         self.waiting: dict[Registration, None] = {}
@@ -96,8 +127,10 @@ class Rebalancing:
         """How many instances a session has of the agents of a name."""
         self._due: RoundRobin[str, tuple[str, _Instances]] = RoundRobin(REBALANCED_PER_STEP)
         """{whose instance has changed: those of which one is free and something waits for another}, in turn."""
+        self._loads: dict[Registration, _Load] = {}
+        """{instance: the load that it is counted in}."""
         self._untold: dict[Registration, None] = {}
-        """Instances of which their nodes may have to be told another number."""
+        """Instances that have had another number since their nodes were told."""
         self._tell_at = -inf
         self.job: Job = Job(state.schedule, self._go_on, most=OWN)
         """Gives what waits to who is free."""
@@ -122,8 +155,11 @@ class Rebalancing:
             else:
                 some.pop(agent, None)
         self._put(agent.session.principal, instances)
-        if agent.mailbox.outstanding != instances.members[agent]:
+        outstanding = agent.mailbox.outstanding
+        load = self._load_of(agent, instances)
+        if outstanding != instances.members[agent] or outstanding != load.instances[agent]:
             self._untold[agent] = None
+        load.change(agent, outstanding, self._state.now)
         if self._due.owners:
             self.job.wake()
         if self._untold:
@@ -141,6 +177,25 @@ class Rebalancing:
         self._names.update((agent.session, name) for name in _agents_of(agent.name))
         return instances
 
+    def _load_of(self, agent: Registration, instances: _Instances) -> _Load:
+        """The load that an instance is counted in, that of the node that it is at now."""
+        load, before = instances.loads.get(agent.session), self._loads.get(agent)
+        if load is None:
+            load = instances.loads[agent.session] = _Load(agent.session)
+        if load is not before:
+            self._uncount(agent, instances)
+            self._loads[agent] = load
+            load.instances[agent] = 0
+        return load
+
+    def _uncount(self, agent: Registration, instances: _Instances) -> None:
+        load = self._loads.pop(agent, None)
+        if load is not None:
+            load.change(agent, 0, self._state.now)
+            del load.instances[agent]
+            if not load.instances:
+                del instances.loads[load.session]
+
     def _leave(self, agent: Registration) -> None:
         self._untold.pop(agent, None)
         instances = self._instances.pop(agent, None)
@@ -148,6 +203,7 @@ class Rebalancing:
             return
         for some in (instances.members, instances.free, instances.waiting, instances.open, instances.lost):
             some.pop(agent, None)
+        self._uncount(agent, instances)
         if not instances.members:
             del self._alike[instances.key]
         for name in _agents_of(agent.name):
@@ -221,20 +277,38 @@ class Rebalancing:
         _to_end(instances.waiting, before)
 
     def _tell(self) -> float:
-        """Tell the nodes how much their instances have to do: what waits and what runs, of one moment."""
-        self._tell_at = self._state.now + TELL
+        """Tell the nodes how much their instances have to do: what waits and what runs, of one moment, and the most since."""
+        now = self._state.now
+        self._tell_at = now + TELL
         told: dict[Session, dict[str, int]] = {}
+        peaks: dict[_Load, Registration] = {}
         for agent in self._untold:
             session, outstanding, members = agent.session, agent.mailbox.outstanding, self._instances[agent].members
-            if outstanding != members[agent] and session.agents.get(agent.name) is agent and not session.lost:
+            if session.agents.get(agent.name) is not agent or session.lost:
+                continue
+            is_other = outstanding != members[agent]
+            if is_other:
                 members[agent] = outstanding
                 told.setdefault(session, {})[agent.manifest.agent] = outstanding
+            load = self._loads[agent]
+            load.settle(now)
+            if load.most > load.count and (is_other or load not in peaks):
+                peaks[load] = agent
         self._untold.clear()
+        most: dict[Session, dict[str, int]] = {}
+        for load, agent in peaks.items():
+            told.setdefault(load.session, {})[agent.manifest.agent] = agent.mailbox.outstanding
+            most.setdefault(load.session, {})[agent.manifest.agent] = load.most
+            load.most = load.count
         for session, numbers in told.items():
-            rows = list(numbers.items())
+            rows, of_session = list(numbers.items()), most.get(session, {})
             for first in range(0, len(rows), _MOST_TOLD):
-                body = pack({"outstanding": dict(rows[first : first + _MOST_TOLD])})
-                self._state.session_table.send_aside(session, pack_envelope(Kind.SCALE, body=body))
+                part = dict(rows[first : first + _MOST_TOLD])
+                body = {
+                    "outstanding": part,
+                    "most": {agent: of_session[agent] for agent in part if agent in of_session},
+                }
+                self._state.session_table.send_aside(session, pack_envelope(Kind.SCALE, body=pack(body)))
         return inf
 
 

@@ -13,7 +13,7 @@ from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
 from ether_actors.supervisor.membership.reconnection import Reconnection
 from ether_actors.supervisor.membership.registering import Registering
 from ether_actors.supervisor.membership.unanswered import Unanswered
-from ether_actors.supervisor.registry.quota import check_observer, load_of, said_of_itself
+from ether_actors.supervisor.registry.quota import check_observer, check_room, load_of, said_of_itself
 from ether_actors.supervisor.registry.registration import Condition, Registration
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
@@ -252,6 +252,8 @@ class Membership:
         if is_down:
             self.monitors.tell(NODE + session.node.encode(), session.lost, session)
         self.monitors.clear(session)
+        for token in list(session.cursors):
+            self._end_observer(session, token)
         self._on_lost(session)
 
     # -- agents --------------------------------------------------------------------------------------------------
@@ -293,8 +295,7 @@ class Membership:
         """Send an observer the tap from a number on (0 is from now on), or with `stop` no more of it."""
         wish = _map(header, envelope)
         if wish.get("stop"):
-            session.cursors.pop(header.request_id, None)
-            session.share_window()
+            self._end_observer(session, header.request_id)
             return
         if not self._state.access.may_observe(session.node):
             raise AccessDenied(f"The node {session.node!r} may not observe: the access list does not have it.")
@@ -309,13 +310,22 @@ class Membership:
             msg = f"OBSERVE: topics is {brief(prefixes, _REASON)} and has to be a list of begins of capabilities."
             raise InvalidEnvelope(msg)
         position = since or self._state.tap.next
-        session.cursors[header.request_id] = ObserverCursor(
-            capabilities=tuple(prefix.encode() for prefix in prefixes), position=position
-        )
+        cursor = ObserverCursor(capabilities=tuple(prefix.encode() for prefix in prefixes), position=position)
+        before = session.cursors.get(header.request_id)
+        check_room(session, self._state.memory, cursor.size - (0 if before is None else before.size))
+        self._end_observer(session, header.request_id)
+        self._state.memory.add(session.account, cursor.size)
+        session.cursors[header.request_id] = cursor
         session.share_window()
         body = pack({"next": position})
         answer = pack_envelope(Kind.OBSERVE, request_id=header.request_id, body=body)
         self._state.session_table.send_aside(session, answer)  # what is observed waits for the journal
+
+    def _end_observer(self, session: Session, token: bytes) -> None:
+        cursor = session.cursors.pop(token, None)
+        if cursor is not None:
+            self._state.memory.add(session.account, -cursor.size)
+            session.share_window()
 
 
 def _check_name(node: object) -> None:

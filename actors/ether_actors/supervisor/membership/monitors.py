@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from ether_actors.supervisor.registry.quota import check_monitor
+from ether_actors.supervisor.registry.quota import check_monitor, check_room
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_broker.encoding.bounded import CONTROL, read_map
@@ -19,7 +19,7 @@ from ether_broker.transport.sessions.cost import RIGHTS_SHIFT, TOLD_SHIFT
 from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
-__all__ = ["CLEARED", "NODE", "TOLD_PER_STEP", "Monitors"]
+__all__ = ["CLEARED", "NODE", "TOLD_PER_STEP", "Monitors", "size_of"]
 
 NODE: Final = b"node:"
 """Before the name of a node that is monitored."""
@@ -27,6 +27,8 @@ TOLD_PER_STEP: Final = 128
 """Monitors that one step tells."""
 _TURN: Final = 16
 """Of them those of one target, after which another has its turn."""
+_BYTES: Final = 512
+"""Memory of one beside the name of its target."""
 CLEARED: Final = 512
 """Monitors of lost nodes that one step forgets."""
 
@@ -79,6 +81,7 @@ class Monitors:
                 self._send_down(session, token, target, "unknown")
                 return
             check_monitor(session)
+            check_room(session, self._state.memory, size_of(target))
         except (AccessDenied, TooMuch) as error:
             self._state.session_table.refusals.note(session.node, error.code, error)
             self._send_down(session, token, target, error.code)
@@ -88,6 +91,7 @@ class Monitors:
             watched = self._watched[target] = _Watched(target)
         watched.by[session, token] = None
         session.monitors[token] = watched
+        self._state.memory.add(session.account, size_of(target))
 
     def tell(self, target: bytes, reason: str, payer: Session) -> None:
         """Tell who monitors an agent or a node, a share a step, that it went down; one session pays for that."""
@@ -106,6 +110,7 @@ class Monitors:
             for _ in range(min(_TURN, left, len(watched.by))):
                 session, token = watched.by.popitem()[0]
                 del session.monitors[token]
+                self._state.memory.add(session.account, -size_of(watched.target))
                 self._send_down(session, token, watched.target, watched.reason)
                 left -= 1
             if watched.by:
@@ -134,6 +139,7 @@ class Monitors:
 
     def _forget(self, session: Session, token: bytes, watched: _Watched) -> None:
         del watched.by[session, token]
+        self._state.memory.add(session.account, -size_of(watched.target))
         if not watched.by and self._watched.get(watched.target) is watched:
             del self._watched[watched.target]
 
@@ -154,3 +160,8 @@ class Monitors:
     def _send_down(self, session: Session, token: bytes, target: bytes, reason: str) -> None:
         body = pack({"reason": reason, "monitor": to_text(token)})
         self._state.session_table.send(session, pack_envelope(Kind.DOWN, request_id=token, target=target, body=body))
+
+
+def size_of(target: bytes) -> int:
+    """Bytes of memory that a monitor takes, about."""
+    return _BYTES + len(target)

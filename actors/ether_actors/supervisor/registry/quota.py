@@ -11,6 +11,7 @@ from ether_broker.text import short_text
 
 if TYPE_CHECKING:
     from ether_actors.supervisor.registry.registration import Registration
+    from ether_broker.transport.sessions.memory_quota import MemoryQuota
     from ether_broker.transport.sessions.session import Session
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "check_count",
     "check_monitor",
     "check_observer",
+    "check_room",
     "hold",
     "let_go",
     "load_of",
@@ -140,6 +142,19 @@ def check_observer(session: Session, token: bytes, prefixes: list[str]) -> None:
         raise TooMuch(
             f"OBSERVE has {len(prefixes):,} prefixes of capabilities (`topics`), and {_PREFIXES} is the most: observe "
             "everything, and choose there."
+        )
+
+
+def check_room(session: Session, memory: MemoryQuota, size: int) -> None:
+    """Check that a node's account may have so many bytes more.
+
+    Raises:
+        TooMuch: it may not.
+    """
+    if not memory.has_room(session.account, size):
+        raise TooMuch(
+            f"The monitors, observers and leases of node {session.node!r}, or of the nodes of its key, take as much memory as "
+            "they may."
         )
 
 

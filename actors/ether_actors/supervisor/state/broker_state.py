@@ -28,6 +28,7 @@ from ether_broker.security.access_list import Access
 from ether_broker.tap import Tap
 from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.cost import ANSWER, DEAD_LETTER
+from ether_broker.transport.sessions.memory_quota import MemoryQuota
 from ether_broker.transport.sessions.session import Life, Session
 from ether_broker.transport.sessions.session_table import SessionTable
 from ether_broker.wire.codec import external_id, pack_response, read_response
@@ -60,8 +61,8 @@ _CHARGED: Final = frozenset({
     Reason.NOT_THE_SPECIALIST, Reason.FORGED, Reason.ILLEGAL, Reason.FORBIDDEN,
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
-_LEAST_LEASES: Final = 4 << 20
-"""Bytes that leases may take also on a bus with little memory; else an eighth of what delegations may."""
+_LEAST_KEPT: Final = 4 << 20
+"""Bytes for leases, monitors and observers also on a bus with little memory; else an eighth of what delegations may take."""
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
@@ -94,9 +95,9 @@ class BrokerState:
         """Who may do what."""
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
-        self.leases: LeaseTable = LeaseTable(
-            self._parent_of, most_bytes=max(_LEAST_LEASES, limits.delegation_bytes >> 3)
-        )
+        self.memory: MemoryQuota = MemoryQuota(max(_LEAST_KEPT, limits.delegation_bytes >> 3))
+        """Of leases, monitors and observers."""
+        self.leases: LeaseTable = LeaseTable(self._parent_of, memory=self.memory)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)
         self.ids_ahead: IdsAhead = IdsAhead()

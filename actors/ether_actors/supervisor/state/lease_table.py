@@ -19,6 +19,7 @@ from typing import Final
 from ether_broker.errors import LeaseDeadlock, LeaseHeld, TooManyLeases
 from ether_broker.sorted_keys import SortedKeys
 from ether_broker.transport.sessions.account import Account
+from ether_broker.transport.sessions.memory_quota import MemoryQuota
 
 __all__ = [
     "MOST_LEASES",
@@ -137,18 +138,15 @@ class LeaseTable:
     Args:
         parent_of: the request id of the delegation that an open one was made for; None without one.
         most: leases that one agent may hold and wait for.
-        most_bytes: of memory for leases that are held; a claim for a free one is refused if those of its account took more
-            than half of what the others leave of it.
+        memory: counts the leases that are held; a claim for a free one is refused if its account has no room for it.
     """
 
     def __init__(
-        self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES, most_bytes: int = sys.maxsize
+        self, parent_of: Callable[[bytes], bytes | None], *, most: int = MOST_LEASES, memory: MemoryQuota | None = None
     ) -> None:  # fmt: skip
         self._parent_of = parent_of
         self._most = most
-        self._most_bytes = most_bytes
-        self.size: int = 0
-        """Bytes of all that are held."""
+        self._memory = MemoryQuota() if memory is None else memory
         self._held: dict[str, Held] = {}
         self._granted: dict[int, Held] = {}
         self._tokens: SortedKeys[int] = SortedKeys()
@@ -226,11 +224,10 @@ class LeaseTable:
         return []
 
     def _check_room(self, claim: Claim) -> None:
-        own = (claim.account.into or claim.account).leases
-        if 2 * (own + _size(claim.resource)) > self._most_bytes - (self.size - own):
+        if not self._memory.has_room(claim.account, _size(claim.resource)):
             raise TooManyLeases(
-                f"The leases that {claim.agent} and others of its key or node hold take {own:,} bytes, as many as they may: "
-                "release some first."
+                f"The leases that {claim.agent} and others of its key or node hold take as much memory as they may, with the "
+                "monitors and observers there: release some first."
             )
 
     def _grant(self, claim: Claim, now: float) -> Granted:
@@ -243,7 +240,7 @@ class LeaseTable:
     def _hold(self, held: Held) -> None:
         self._held[held.resource] = self._granted[held.token] = held
         self._tokens.add(held.token)
-        self._weigh(held, held.size)
+        self._memory.add(held.account, held.size)
         self.stakes.setdefault(held.holder, _Stake()).held[held.resource] = held
         self.bound.add(held.holder)
         self._count(held.agent, 1)
@@ -251,15 +248,9 @@ class LeaseTable:
     def _let_go(self, held: Held) -> None:
         del self._held[held.resource], self._granted[held.token]
         self._tokens.remove(held.token)
-        self._weigh(held, -held.size)
+        self._memory.add(held.account, -held.size)
         del self.stakes[held.holder].held[held.resource]
         self._tidy(held.holder, held.agent)
-
-    def _weigh(self, held: Held, change: int) -> None:
-        self.size += change
-        held.account.leases += change
-        if held.account.into is not None:
-            held.account.into.leases += change
 
     def _wait(self, claim: Claim, line: _Line | None) -> None:
         if line is None:

@@ -8,15 +8,15 @@ __all__ = ["Account"]
 class Account:
     """The bytes that are kept for one owner: for all nodes of a key, or for one node where there are no keys."""
 
-    __slots__ = ("held", "into", "leases", "progress", "size", "unwritten")
+    __slots__ = ("held", "into", "kept", "progress", "size", "unwritten")
 
     def __init__(self) -> None:
         self.size: int = 0
         """Bytes of its delegations, as the ledger counts them, and `held`."""
         self.held: int = 0
         """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
-        self.leases: int = 0
-        """Bytes of the leases that agents of its nodes hold."""
+        self.kept: int = 0
+        """Bytes of its nodes' leases, monitors and observers."""
         self.unwritten: int = 0
         """Bytes that its nodes caused and the journal has not committed."""
         self.progress: int = 0
@@ -27,7 +27,7 @@ class Account:
     @property
     def is_used(self) -> bool:
         """Whether it counts anything that is still there."""
-        return bool(self.size or self.leases or self.unwritten)
+        return bool(self.size or self.kept or self.unwritten)
 
     def add(self, size: int) -> None:
         """Count some bytes more, or fewer."""

@@ -293,7 +293,7 @@ class SessionTable:
                 if before is not None:
                     before.into = account = self.account(owner, of_events=of_events)
                     account.size += before.size
-                    account.leases += before.leases
+                    account.kept += before.kept
         return self.account(owner or node)
 
     def reply(self, address: Address, envelope: bytes) -> None:

@@ -241,7 +241,7 @@ class AgentHost:
         An agent that may not be registered any more keeps no other from it. One that starts says REGISTER itself.
         """
         for cell in self.cells:
-            cell.outstanding = 0  # it is told anew
+            cell.outstanding = cell.most_outstanding = 0  # it is told anew
         present = [
             cell for cell in self.cells if cell.agent is not None and cell.is_registered and cell.name not in but
         ]
@@ -311,12 +311,18 @@ class AgentHost:
         if cell is not None and cell.keeper is not None:
             cell.keeper.reset(saved, refused)
 
-    def note_outstanding(self, outstanding: Mapping[str, int]) -> None:
-        """Take note of how much instances of agents that scale have to do, as the broker knows it."""
+    def note_outstanding(self, outstanding: Mapping[str, int], most: Mapping[str, int]) -> None:
+        """Take note of how much instances of agents that scale have to do, as the broker knows it.
+
+        Args:
+            outstanding: of each instance.
+            most: that all that do its work had together at a moment since it was told last, if they have less now.
+        """
         for name, count in outstanding.items():
             cell = self._cells.get(name.encode())
             if cell is not None:
                 cell.outstanding = count
+                cell.most_outstanding = max(cell.most_outstanding, most.get(name, 0))
 
     def call_off(self) -> None:
         """Cancel everything that was asked by a broker that was lost; nothing is said of it. States are saved anew."""

@@ -197,6 +197,7 @@ class AgentScaling:
                 scaled.policy.interrupted()
             scaled.looked_at = now
             instances, outstanding = len(scaled.active), scaled.outstanding
+            scaled.policy.peaked(scaled.take_most(), instances)
             more = scaled.policy.decide(outstanding, instances, now)
             if more < 0:
                 self._take_away(scaled, -more, outstanding)

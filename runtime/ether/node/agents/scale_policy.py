@@ -25,6 +25,14 @@ class ScalePolicy:
         """Note that nobody knows how much waited since the last decision: the cooldown begins anew."""
         self._enough_since = inf
 
+    def peaked(self, most: int, instances: int) -> None:
+        """Note how many delegations waited or ran at most since the last decision.
+
+        If one of so many instances fewer would not have been enough for them, the cooldown begins anew.
+        """
+        if self._wanted(most) >= instances:
+            self.interrupted()
+
     def decide(self, outstanding: int, instances: int, now: float) -> int:
         """How many instances more there should be, or fewer if it is below 0.
 
@@ -33,8 +41,7 @@ class ScalePolicy:
             instances: that take work.
             now: seconds, never less than in the last call.
         """
-        scale = self._scale
-        wanted = min(scale.max, max(scale.min, -(-outstanding // scale.per)))
+        scale, wanted = self._scale, self._wanted(outstanding)
         if wanted >= instances:
             self._enough_since = inf
             return wanted - instances
@@ -45,3 +52,7 @@ class ScalePolicy:
             return 0
         self._enough_since = now
         return -1
+
+    def _wanted(self, outstanding: int) -> int:
+        scale = self._scale
+        return min(scale.max, max(scale.min, -(-outstanding // scale.per)))

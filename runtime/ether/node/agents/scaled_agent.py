@@ -56,6 +56,13 @@ class ScaledAgent:
         """Delegations that wait for the instances, or run, those that go among them, as the broker said last of all at once."""
         return sum(cell.outstanding for cell in list(self.cells))
 
+    def take_most(self) -> int:
+        """The most that waited or ran at a moment since the last call, as far as it was told."""
+        most = 0
+        for cell in list(self.cells):
+            most, cell.most_outstanding = max(most, cell.most_outstanding), 0
+        return most
+
     @property
     def needs_more(self) -> bool:
         """Whether there are fewer instances than there should be at the least, or than what waits and runs needs."""
