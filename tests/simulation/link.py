@@ -94,6 +94,7 @@ class SimulatedLink(ZmqLink):
     def begin(self, session: int, renew: Callable[[list[bytes]], list[bytes]], timing: Timing = DEFAULT_TIMING) -> None:
         """Begin a session, of whose broker nothing has been told yet."""
         self._life.outstanding.clear()
+        self._life.peaks.clear()
         super().begin(session, renew, timing)
         self._watchdog = ReconnectPolicy(self._now, timing)
 

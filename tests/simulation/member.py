@@ -78,7 +78,10 @@ class _Node(Node):
     def _control(self, header: Header, envelope: bytes) -> None:
         is_awaited = header.request_id in self._control_calls._open
         if header.kind == Kind.SCALE:
-            self.life.outstanding.update(unpack(envelope[header.body :])["outstanding"])
+            told = unpack(envelope[header.body :])
+            self.life.outstanding.update(told["outstanding"])
+            for agent, most in told["most"].items():
+                self.life.peaks[agent] = max(self.life.peaks[agent], most)
         super()._control(header, envelope)
         if header.kind != Kind.ERROR or is_awaited or unpack(envelope[header.body :]).get("code") != "duplicate_agent":
             return
@@ -89,6 +92,7 @@ class _Node(Node):
     def _register_again(self) -> None:
         self._registers_again = False
         self.life.outstanding.clear()
+        self.life.peaks.clear()
         for envelope in self.agent_host.registrations():
             self._link.send(envelope)
 
@@ -108,6 +112,8 @@ class Life:
         """Whether its agents were started, whose instances come and go by themselves then."""
         self.outstanding: dict[str, int] = defaultdict(int)
         """{agent: what waits or runs for it, as the broker said last}."""
+        self.peaks: dict[str, int] = defaultdict(int)
+        """{agent: the most that waited or ran for its node's instances, as the broker said since they were looked at}."""
         self.cuts = 0
         """Partitions that it is behind."""
         self.thawed = 0.0

@@ -94,7 +94,8 @@ class _Looks:
             self.enough_since = self.needed_since = inf
         elif now - self.at > _EACH:  # its process did not run, and could start nothing
             self.needed_since += now - self.at
-        is_enough = instances > scale.min and queue <= scale.per * (instances - 1)
+        most = max(queue, *(self.life.peaks.pop(cell.name, 0) for cell in group.cells), 0)
+        is_enough = instances > scale.min and most <= scale.per * (instances - 1)
         self.enough_since = min(self.enough_since, now) if is_enough else inf
         self.is_due = now - self.enough_since >= scale.cooldown - _ROUNDING
         may_come = len(group.cells) < scale.max and not group.failures

@@ -35,8 +35,9 @@ class Life:
         self.policy, self.count, self.now = ScalePolicy(scale), scale.min, 0.0
         self.changes: list[tuple[float, int]] = []
 
-    def look(self, outstanding: int, later: float) -> int:
+    def look(self, outstanding: int, later: float, most: int = 0) -> int:
         self.now += later
+        self.policy.peaked(most, self.count)
         more = self.policy.decide(outstanding, self.count, self.now)
         if more:
             self.changes.append((self.now, more))
@@ -55,15 +56,15 @@ def test_the_count_is_within_the_bounds_and_never_less_than_what_waits_needs(
         assert life.count >= enough(scale, outstanding)
 
 
-@given(scales, st.lists(st.tuples(counts, st.floats(0.0, 50.0)), max_size=60))
+@given(scales, st.lists(st.tuples(counts, st.just(0) | counts, st.floats(0.0, 50.0)), max_size=60))
 def test_one_goes_at_a_time_and_only_when_one_fewer_was_enough_for_the_whole_cooldown(
-    scale: Scale, looks: list[tuple[int, float]]
+    scale: Scale, looks: list[tuple[int, int, float]]
 ) -> None:
     life, seen = Life(scale), []
-    for outstanding, later in looks:
+    for outstanding, most, later in looks:
         before = life.count
-        more = life.look(outstanding, later)
-        seen.append((life.now, enough(scale, outstanding)))
+        more = life.look(outstanding, later, most)
+        seen.append((life.now, enough(scale, max(outstanding, most))))
         if more < 0:
             assert more == -1
             first = next((at for at, needed in reversed(seen) if needed >= before), -inf)

@@ -285,6 +285,49 @@ def test_nodes_are_told_how_much_waits_and_runs_at_most_four_times_a_second() ->
     assert told(host) == []
 
 
+def test_a_node_is_told_the_most_that_its_instances_had_together_since_it_was_told() -> None:
+    """So that none is taken away because all that they had came and went between two words."""
+
+    def most(peer: Peer) -> list[tuple[dict[str, int], dict[str, int]]]:
+        return [(one.body["outstanding"], one.body["most"]) for one in peer.took(Kind.SCALE)]
+
+    bus, desk, host = started("a", "a-2")
+
+    def burst(count: int, later: float) -> None:
+        """Have some done by both instances within so many seconds."""
+        numbers = ask(desk, count)
+        bus.now += later
+        while numbers:
+            for number, agent in given(host):
+                host.respond(agent, number)
+                numbers.remove(number)
+            bus.step()
+
+    burst(5, TELL / 8)
+    most(host)  # which tells the first few at once
+    bus.pass_time(TELL)
+    assert [peak for _, peaks in most(host) for peak in peaks.values()] == [5]
+    burst(4, TELL / 8)
+    burst(3, TELL / 8)
+    bus.pass_time(TELL)
+    ((outstanding, peaks),) = most(host)
+    assert set(outstanding.values()) == {0}
+    assert list(peaks.values()) == [4]
+    bus.pass_time(5.0)
+    assert most(host) == []
+
+    burst(6, 0.0)  # which takes no time
+    bus.pass_time(TELL)
+    assert not any(peaks for _, peaks in most(host))
+    ask(desk, 2)
+    bus.pass_time(TELL)
+    assert most(host) == [({"a": 1, "a-2": 1}, {})]
+    host.send(Kind.UNREGISTER, source=b"a-2", body={"condition": "gone"})
+    bus.step()
+    loads = bus.supervisor.rebalancing._instances[bus.agent("a")].loads
+    assert {session.node: list(load.instances) for session, load in loads.items()} == {"host": [bus.agent("a")]}
+
+
 def test_a_node_is_told_of_all_its_instances_at_one_moment() -> None:
     """So that what moves is counted once, and nothing that runs is counted besides where it waited before."""
     bus, desk, host = started("a")
