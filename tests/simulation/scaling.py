@@ -94,9 +94,10 @@ class _Looks:
             self.enough_since = self.needed_since = inf
         elif now - self.at > _EACH:  # its process did not run, and could start nothing
             self.needed_since += now - self.at
-        most = max(queue, *(self.life.peaks.pop(cell.name, 0) for cell in group.cells), 0)
-        is_enough = instances > scale.min and most <= scale.per * (instances - 1)
-        self.enough_since = min(self.enough_since, now) if is_enough else inf
+        enough = scale.per * (instances - 1) if instances > scale.min else -1
+        if max((self.life.peaks.pop(cell.name, 0) for cell in group.cells), default=0) > enough:
+            self.enough_since = inf
+        self.enough_since = min(self.enough_since, now) if queue <= enough else inf
         self.is_due = now - self.enough_since >= scale.cooldown - _ROUNDING
         may_come = len(group.cells) < scale.max and not group.failures
         self.needed_since = min(self.needed_since, now) if may_come and self._is_needed else inf
@@ -146,6 +147,7 @@ def watched(group: ScaledAgent, life: Life, fail: Callable[[str, str], None]) ->
             fail("scale", found)
         for name in names:
             life.outstanding[name] = 0
+            life.peaks.pop(name, None)
         return start(names)
 
     group.policy = _Watched(looks, fail)

@@ -527,6 +527,11 @@ def _without_cooldown(decide: Any) -> Any:
     return mutated
 
 
+def _peaks_between_looks_do_not_count(_peaked: Any) -> Any:
+    """Only what waits or runs as the node looks keeps an instance."""
+    return lambda self, most, instances: None
+
+
 def _all_that_is_too_many(decide: Any) -> Any:
     """After the cooldown all instances are taken away that are too many."""
 
@@ -776,6 +781,13 @@ PLANTED: Final = (
     ),
     _mutant("inboxes without priorities", "priorities", (Inbox, "put", _one_inbox_class), 14, "priorities"),
     _mutant("scaling without a cooldown", "scale", (ScalePolicy, "decide", _without_cooldown), 2, "scale"),
+    _mutant(
+        "peaks between two looks do not count",
+        "scale",
+        (ScalePolicy, "peaked", _peaks_between_looks_do_not_count),
+        2,
+        "scale",
+    ),
     _mutant("instances go all at once", "scale", (ScalePolicy, "decide", _all_that_is_too_many), 3, "scale"),
     _mutant("instances never go", "scale", (ScalePolicy, "decide", _never_fewer), 2, "scale"),
     _mutant("instances never come", "scale, liveness", (ScalePolicy, "decide", _never_more), 10, "scale"),
