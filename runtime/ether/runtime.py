@@ -182,7 +182,7 @@ class Runtime:
             MissingExtra, UntrustedBroker, UsageError, EtherError: on opening, with `lan://`; as
                 `ether_broker.discovery.locate`.
         """
-        if not isinstance(url, str) or not url:
+        if not isinstance(url, str) or not url.strip():
             raise InvalidEndpoint(
                 f"connect takes the address of a bus, such as ipc://NAME or tcp://HOST:PORT, and this is {url!r:.80}. "
                 "A bus of this process alone is Runtime()."

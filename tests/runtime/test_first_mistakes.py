@@ -136,7 +136,7 @@ def test_an_init_does_not_have_to_call_that_of_agent(bus: TestRuntime) -> None:
     assert bus.agents()[0]["agent"] == "hasty"
 
 
-@pytest.mark.parametrize("url", [None, "", 7, b"ipc://default"])
+@pytest.mark.parametrize("url", [None, "", "  ", 7, b"ipc://default"])
 def test_a_bus_to_join_has_an_address(url: Any) -> None:
     with pytest.raises(InvalidEndpoint, match=r"connect takes the address of a bus, such as .* is Runtime\(\)"):
         Runtime.connect(url)
