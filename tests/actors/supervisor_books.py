@@ -43,7 +43,9 @@ class Asked:
     """Nodes or agents that went while they had it."""
     capability: str = ""
     again: list[Peer] = field(default_factory=list)
-    """Nodes that sent it again; each gets the outcome that it had, if it hosts the delegator."""
+    """Nodes that sent it again; each gets the outcome that it had, if it hosts the delegator or did so when it sent it."""
+    homes: set[Peer] = field(default_factory=set)
+    """Those of them that hosted the delegator then."""
 
 
 @dataclass(eq=False)
@@ -262,9 +264,9 @@ class Books:
             return
         if asked.outcome is not None and peer in asked.again:
             asked.again.remove(peer)
-            assert (received.status, self.homes.get(asked.source, peer)) == (asked.outcome, peer), (
-                "G1: another outcome than before"
-            )
+            assert received.status == asked.outcome, "G1: another outcome than before"
+            homes = {asked.peer, *asked.homes, self.homes.get(asked.source, peer)}
+            assert peer in homes, "G6: told to who has not had the delegator"
             return
         assert peer is asked.peer or peer in asked.again, "G6: an answer went to somebody else"
         assert asked.outcome is None, "G1: a second outcome, or progress after it"

@@ -59,7 +59,7 @@ def test_the_reason_of_an_agents_end_is_cut_before_each_monitor_is_told_it() -> 
         peer.send(Kind.MONITOR, request_id=request_id(9_000 + number), target=b"a")
     bus.step()
 
-    peer.send(Kind.UNREGISTER, source=b"a", body={"reason": "x" * 900_000})
+    peer.send(Kind.UNREGISTER, source=b"a", body={"reason": "x" * 300_000})
     bus.step()
 
     downs = peer.took(Kind.DOWN)

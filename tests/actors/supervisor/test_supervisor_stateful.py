@@ -206,6 +206,8 @@ class Supervision(RuleBasedStateMachine):
         if asked.is_accepted:  # what was refused may be asked again
             peer = self.node(data)
             asked.again.append(peer)
+            if self.books.homes.get(asked.source) is peer:
+                asked.homes.add(peer)
             peer.delegate(asked.source, asked.capability, number=asked.number)
 
     def forged_request(self, data: st.DataObject, _asked: Asked) -> None:

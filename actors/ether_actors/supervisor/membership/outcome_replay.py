@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from ether_actors.supervisor.registry.quota import MOST_AWAITED
+from ether_actors.supervisor.registry.quota import MOST_AWAITED, check_room
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
@@ -40,6 +40,8 @@ _LOOK: Final = 2 << 10
 """Bytes as which a look for an outcome counts where there is a journal."""
 _READ_SHIFT: Final = 6
 """Of the number of envelopes on their way that are looked through: what is charged for that, in points."""
+_WAITING: Final = 64
+"""Bytes of memory of a request id that waits."""
 LOOK_UPS_PER_STEP: Final = 32
 """Outcomes that one step looks up. Each may be a question to the journal's file, of some 0.15 ms; thousands of them in
 one step would make every deadline late (G4)."""
@@ -98,7 +100,12 @@ class OutcomeReplay:
             raise TooMuch(
                 f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_AWAITED:,} is the most."
             )
+        check_room(session, self._state.memory, _WAITING * len(request_ids))
+        self._remember(session, len(request_ids))
         waiting.extend(request_ids)
+
+    def _remember(self, session: Session, more: int) -> None:
+        self._state.memory.add(session.account, _WAITING * more)
 
     def _serve(self) -> float:
         """Give out the next of them, as soon as it is in the journal."""
@@ -113,6 +120,7 @@ class OutcomeReplay:
         """Give out what is next; what a session asked for that was lost since stays where it is."""
         session, waiting = next(iter(self.asked.items()))
         if session.lost:
+            self._remember(session, -len(waiting))
             del self.asked[session]
             return
         share = [waiting.popleft() for _ in range(min(LOOK_UPS_PER_STEP, len(waiting)))]
@@ -120,6 +128,7 @@ class OutcomeReplay:
         endings = map(ended.get, share)
         self._until = max((ended.forgotten_to if ending is None else ending.number for ending in endings), default=0)
         left = share if self._state.durable <= self._until else self._give(session, share)
+        self._remember(session, len(left) - len(share))
         waiting.extendleft(reversed(left))
         del self.asked[session]
         if waiting:
@@ -246,7 +255,7 @@ class OutcomeReplay:
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them; it waits for nothing more."""
         state = self._state
-        self.asked.pop(session, None)
+        self._remember(session, -len(self.asked.pop(session, ())))
         kept: list[tuple[bytes, bytes]] = []
         for header, envelope in self._unread(session):
             request_id, source = header.request_id, header.target

@@ -153,8 +153,8 @@ def check_room(session: Session, memory: MemoryQuota, size: int) -> None:
     """
     if not memory.has_room(session.account, size):
         raise TooMuch(
-            f"The monitors, observers and leases of node {session.node!r}, or of the nodes of its key, take as much memory as "
-            "they may."
+            f"What node {session.node!r} or others of its key have at the broker beside delegations (monitors, observers, "
+            "leases, what waits for an answer) takes as much memory as it may."
         )
 
 

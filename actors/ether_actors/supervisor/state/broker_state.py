@@ -62,7 +62,7 @@ _CHARGED: Final = frozenset({
 })  # fmt: skip
 """What is charged to the node that it comes from; the others are the bus's doing, or told with `retry_after`."""
 _LEAST_KEPT: Final = 4 << 20
-"""Bytes for leases, monitors and observers also on a bus with little memory; else an eighth of what delegations may take."""
+"""Bytes of the `MemoryQuota` also on a bus with little memory; else an eighth of what delegations may take."""
 _RETRY_JOURNAL: Final = 1.0
 _UNWRITTEN: Final = "takes no work now: its journal cannot be written"
 _SUPERVISOR: Final = b"ether"
@@ -96,7 +96,7 @@ class BrokerState:
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
         self.memory: MemoryQuota = MemoryQuota(max(_LEAST_KEPT, limits.delegation_bytes >> 3))
-        """Of leases, monitors and observers."""
+        """Of leases, monitors, observers, outcomes that are asked for again, and FETCHes that wait."""
         self.leases: LeaseTable = LeaseTable(self._parent_of, memory=self.memory)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)

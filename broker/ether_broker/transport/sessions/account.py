@@ -16,7 +16,7 @@ class Account:
         self.held: int = 0
         """Bytes of what has ended and its nodes have not answered, whoever asked for it."""
         self.kept: int = 0
-        """Bytes of its nodes' leases, monitors and observers."""
+        """Bytes that its nodes take of the `MemoryQuota`."""
         self.unwritten: int = 0
         """Bytes that its nodes caused and the journal has not committed."""
         self.progress: int = 0

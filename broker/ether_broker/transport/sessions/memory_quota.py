@@ -1,4 +1,4 @@
-"""The memory for what nodes hold at the broker beside delegations: leases, monitors and observers. Sans-IO."""
+"""The memory for what nodes have at the broker beside delegations, such as leases, monitors and what waits. Sans-IO."""
 
 from __future__ import annotations
 
