@@ -266,6 +266,22 @@ def test_monitors_observers_and_leases_have_a_bound_for_all_nodes_of_a_key_and_l
     assert (bus.state.memory.size, worker.session.account.kept) == (0, 0)
 
 
+def test_outcomes_that_are_asked_for_again_take_of_that_memory_too_until_they_were_looked_up():
+    bus = Bus(Limits(memory_bytes=32 << 20))
+    peer = bus.node("n")
+    for first in range(0, 60_000, 1_000):
+        awaiting = [request_id(10**6 + first + number) for number in range(1_000)]
+        peer.send(Kind.RESUME, request_id=request_id(1 + first), body={"awaiting": awaiting})
+    bus.step()
+
+    assert {error.code for error in peer.took(Kind.ERROR)} == {"too_much"}
+    assert 1 << 20 < bus.state.memory.size <= 2 << 20
+    peer.send(Kind.BYE)
+    bus.step()
+    bus.pass_time(1.0)
+    assert bus.state.memory.size == 0
+
+
 def test_an_observer_that_asks_again_takes_no_more_room_and_keeps_what_it_had_if_it_is_refused():
     bus = Bus()
     peer = bus.node("n")
