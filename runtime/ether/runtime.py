@@ -743,7 +743,9 @@ class Runtime:
 
         Raises:
             UsageError: it is not an observer, its `capabilities` are one text, it has `topics`, or `since` is negative or not a
-                whole number; or a method `on_…` of it is none that the bus calls, is an `async def`, or takes something else.
+                whole number; or a method `on_…` of it is none that the bus calls, is an `async def`, or takes something else;
+                or the node has 64, or what its key has at the broker takes as much memory as it may.
+            AccessDenied: the access list does not let this node observe.
             BrokerUnavailable: the broker did not answer within 10 s, for example because it restarted.
         """
         if not isinstance(observer, Observer):

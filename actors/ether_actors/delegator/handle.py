@@ -387,7 +387,7 @@ class Handle:
             if update[0].flags & _RESENT and self._came_before(*update):
                 return
             self._updates.append(update)
-            listeners = list(self._listeners or ())
+            listeners = self._listeners or ()
         for listener in listeners:
             listener(update)
 
@@ -422,17 +422,56 @@ class Handle:
             past = list(self._updates or ())
             is_over = self._done
             if not is_over:
-                if self._listeners is None:
-                    self._listeners = []
-                self._listeners.append(listener)
+                self._listeners = [*(self._listeners or ()), listener]
             for update in past:
                 listener(update)
         if is_over:
             listener(None)
 
+    def unlisten(self, listener: Callable[[_Update | None], None]) -> None:
+        """Call a listener no more."""
+        with self._owner.lock:
+            self._listeners = [one for one in self._listeners or () if one != listener] or None
+
+
+class _Unread:
+    """The updates that a stream has not given yet; of more than 1,000 the oldest make room.
+
+    Args:
+        tell: is called once for all that comes until the next `take`.
+    """
+
+    def __init__(self, tell: Callable[[None], None]) -> None:
+        self._tell = tell
+        self._updates: deque[_Update] = deque(maxlen=_UPDATES)
+        self._is_told = False
+        self._has_ended = False
+        self.is_over: bool = False
+        """Whether there is an outcome, and nothing is left of what came before."""
+
+    def put(self, update: _Update | None) -> None:
+        """Add an update, or note that there is an outcome; in whatever thread brings it."""
+        if update is None:
+            self._has_ended = True
+        else:
+            self._updates.append(update)
+        if not self._is_told:
+            self._is_told = True
+            self._tell(None)
+
+    def take(self) -> Iterator[_Update]:
+        """Take what has come; in the one thread that reads."""
+        self._is_told = False  # first: what comes while this goes on is told again, if this does not see it
+        has_ended = self._has_ended
+        while self._updates:
+            yield self._updates.popleft()
+        self.is_over = has_ended
+
 
 class Stream:
     """The responses of one delegation in order: ACCEPTED, PROGRESS, and last the outcome.
+
+    Of those that nobody has taken it keeps 1,000: the oldest make room. It keeps none once its loop was left.
 
     A task that is cancelled while it awaits the next cancels the delegation, as when it awaits the handle.
 
@@ -447,15 +486,19 @@ class Stream:
     def __iter__(self) -> Iterator[Response]:
         """Wait for each."""
         handle, owner = self._handle, self._handle._owner  # noqa: SLF001  a stream is the handle's other half
-        queue: SimpleQueue[_Update | None] = SimpleQueue()
+        news: SimpleQueue[None] = SimpleQueue()
         owner.check_may_wait()
-        handle.listen(queue.put)
-        while True:
-            owner.check_may_wait()
-            owner.flush()
-            if (update := owner.take(queue, None)) is None:
-                break
-            yield handle.read(*update)
+        unread = _Unread(news.put)
+        handle.listen(unread.put)
+        try:
+            while not unread.is_over:
+                owner.check_may_wait()
+                owner.flush()
+                owner.take(news, None)
+                for update in unread.take():
+                    yield handle.read(*update)
+        finally:
+            handle.unlisten(unread.put)
         yield handle.outcome()
 
     async def __aiter__(self) -> AsyncIterator[Response]:
@@ -463,18 +506,21 @@ class Stream:
         import asyncio
 
         handle, owner = self._handle, self._handle._owner  # noqa: SLF001  as above
-        queue: LoopQueue[_Update | None] = LoopQueue()
+        news: LoopQueue[None] = LoopQueue()
         owner.flush()
-        handle.listen(queue.put)
-        while True:
-            try:
-                update = await owner.take_in_loop(queue, None)
-            except asyncio.CancelledError:
-                handle.cancel()
-                raise
-            if update is None:
-                break
-            yield handle.read(*update)
+        unread = _Unread(news.put)
+        handle.listen(unread.put)
+        try:
+            while not unread.is_over:
+                try:
+                    await owner.take_in_loop(news, None)
+                except asyncio.CancelledError:
+                    handle.cancel()
+                    raise
+                for update in unread.take():
+                    yield handle.read(*update)
+        finally:
+            handle.unlisten(unread.put)
         yield handle.outcome()
 
 

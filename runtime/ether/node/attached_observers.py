@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from ether.node.connection.control_calls import ControlCalls, refusal
 from ether.node.connection.sender import Sender
 from ether_actors.execution.resources import Resources
@@ -9,10 +11,13 @@ from ether_actors.observers.observer import Observer
 from ether_actors.observers.observer_thread import ObserverThread
 from ether_broker.envelope.ids import new_id
 from ether_broker.envelope.payload import pack
-from ether_broker.errors import EtherError, InvalidEnvelope, UsageError
+from ether_broker.errors import EtherError, InvalidEnvelope, TooMuch, UsageError
+from ether_broker.unread_log import warn_unread
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
 __all__ = ["AttachedObservers"]
+
+logger: logging.Logger = logging.getLogger("ether.node")
 
 
 class AttachedObservers:
@@ -23,6 +28,10 @@ class AttachedObservers:
         self._control_calls = control_calls
         self._resources = resources
         self._threads: dict[bytes, ObserverThread] = {}
+        self._refused: set[bytes] = set()
+        """Those that a broker has no room for, which is asked again."""
+        self._told: set[bytes] = set()
+        """Those of which was said that they see nothing, and that have seen nothing since."""
 
     def observe(self, observer: Observer, start: int) -> ObserverThread:
         """Attach an observer from a number on; 0 is from now on.
@@ -30,6 +39,7 @@ class AttachedObservers:
         Raises:
             BrokerUnavailable: the broker did not answer.
             AccessDenied: the access list does not let this node observe.
+            UsageError: this node has as many observers as it may, or no room for one more.
         """
         token = new_id()
         observing = self._resources.make_observing(observer, lambda position: self._acknowledge(token, position))
@@ -72,6 +82,7 @@ class AttachedObservers:
     def passed(self, header: Header, envelope: bytes) -> None:
         """Hand a batch of the tap to its observer."""
         observing = self._threads.get(header.request_id)
+        self._told.discard(header.request_id)
         if observing is not None:
             observing.post(envelope[header.body :])
 
@@ -83,6 +94,32 @@ class AttachedObservers:
     def wishes(self) -> list[bytes]:
         """What a broker has to be asked again that knows of no observer of ours."""
         return [_wish(token, item.observer, item.following) for token, item in list(self._threads.items())]
+
+    def refused(self, token: bytes, code: object, reason: str) -> bool:
+        """Take the refusal of a broker that was asked again; it is asked once more if it has no room now.
+
+        Returns:
+            Whether it is of an observer of ours.
+        """
+        observing = self._threads.get(token)
+        if observing is None:
+            return False
+        if code == TooMuch.code:
+            self._refused.add(token)
+        if token not in self._told:
+            self._told.add(token)
+            told = f"the observer {type(observing.observer).__name__} sees nothing: {reason}"
+            logger.warning("%s", told)
+            warn_unread(logger, told)
+        return True
+
+    def ask_again(self) -> None:
+        """Ask the broker again for the observers that it had no room for."""
+        refused, self._refused = self._refused, set()
+        for token in refused:
+            observing = self._threads.get(token)
+            if observing is not None:
+                self._sender.send(_wish(token, observing.observer, observing.following))
 
     def close(self) -> None:
         """End the observers after what is there."""

@@ -302,6 +302,7 @@ class Node:
             self._show_life(now)
             self.outgoing.end_overdue(now)
             self._session.seek()
+            self.observers.ask_again()
         if (
             self.outgoing.awaited.is_waiting
             or not resources.is_idle

@@ -176,6 +176,8 @@ class NodeSession:
         if body.get("code") == errors.TooMuch.code and self._outgoing.awaited.refused(header.request_id):
             return
         if body.get("code") != errors.NoSession.code:
+            if self._observers.refused(header.request_id, body.get("code"), printable(body.get("message"), _SAID)):
+                return
             reason, agents = printable(body.get("message"), _SAID), body.get("agents")
             if isinstance(agents, list):
                 names = printable(", ".join(map(str, agents)), _SAID)

@@ -251,6 +251,70 @@ def test_a_handle_that_nobody_follows_keeps_the_newest_updates():
     assert seen == [*range(500, 1_500), None]
 
 
+def test_a_stream_that_is_left_hears_nothing_more():
+    mine = handle()
+
+    async def follow() -> None:
+        async for response in mine.stream():
+            assert response.progress == 0.5
+            break
+
+    deliver(mine, Status.PROGRESS, progress=0.5)
+    for _ in range(5):
+        assert next(iter(mine.stream())).progress == 0.5
+        asyncio.run(follow())
+        assert mine._listeners is None
+    left, kept = iter(mine.stream()), iter(mine.stream())
+    next(left), next(kept)
+    left.close()
+    deliver(mine)
+    assert next(kept).ok
+
+
+def test_a_stream_that_is_read_slowly_gives_the_newest_updates_and_then_the_outcome():
+    mine = handle()
+    stream = iter(mine.stream())
+    deliver(mine, Status.PROGRESS, 0)
+    assert next(stream).data == 0
+    for number in range(1, 2_500):
+        deliver(mine, Status.PROGRESS, number)
+    deliver(mine, data="end")
+
+    assert [response.data for response in stream] == [*range(1_500, 2_500), "end"]
+
+
+def test_what_comes_while_a_stream_is_read_is_given_by_it():
+    mine, seen = handle(), []
+    deliver(mine, Status.PROGRESS, 0)
+    for response in mine.stream():
+        seen.append(response.data)
+        if response.data in {0, 1, 2}:
+            deliver(mine, Status.PROGRESS, response.data + 1)
+        elif response.data == 3:
+            deliver(mine, data="end")
+
+    assert seen == [0, 1, 2, 3, "end"]
+
+
+@pytest.mark.parametrize("reads", ["in a thread", "in a loop"])
+def test_a_stream_gives_all_that_another_thread_brings(reads: str):
+    mine, count = handle(), 900
+
+    def bring() -> None:
+        for number in range(count):
+            deliver(mine, Status.PROGRESS, number)
+        deliver(mine, data="end")
+
+    async def read() -> list[object]:
+        return [response.data async for response in mine.stream()]
+
+    bringer = threading.Thread(target=bring)
+    bringer.start()
+    seen = asyncio.run(read()) if reads == "in a loop" else [response.data for response in mine.stream()]
+    bringer.join()
+    assert seen == [*range(count), "end"]
+
+
 def test_a_stream_is_followed_in_an_event_loop():
     mine = handle()
     deliver(mine, Status.PROGRESS, progress=0.5)

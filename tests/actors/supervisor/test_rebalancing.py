@@ -306,13 +306,13 @@ def test_a_node_is_told_the_most_that_its_instances_had_together_since_it_was_to
     burst(5, TELL / 8)
     most(host)  # which tells the first few at once
     bus.pass_time(TELL)
-    assert [peak for _, peaks in most(host) for peak in peaks.values()] == [5]
+    assert {peak for _, peaks in most(host) for peak in peaks.values()} == {5}
     burst(4, TELL / 8)
     burst(3, TELL / 8)
     bus.pass_time(TELL)
     ((outstanding, peaks),) = most(host)
     assert set(outstanding.values()) == {0}
-    assert list(peaks.values()) == [4]
+    assert peaks == {"a": 4, "a-2": 4}
     bus.pass_time(5.0)
     assert most(host) == []
 
@@ -339,7 +339,7 @@ def test_a_node_is_told_of_all_its_instances_at_one_moment() -> None:
     assert told(host) == [{"a": 4, "a-2": 1, "a-3": 1}]
     host.respond("a-2", numbers[1])
     bus.pass_time(TELL)
-    assert told(host) == [{"a": 3}]
+    assert told(host) == [{"a": 3, "a-2": 1}]
 
 
 def test_a_node_is_told_how_much_waits_while_what_is_rebalanced_waits_for_the_journal() -> None:

@@ -281,32 +281,31 @@ class Rebalancing:
         now = self._state.now
         self._tell_at = now + TELL
         told: dict[Session, dict[str, int]] = {}
-        peaks: dict[_Load, Registration] = {}
+        most: dict[Session, dict[str, int]] = {}
+        loads: set[_Load] = set()
         for agent in self._untold:
             session, outstanding, members = agent.session, agent.mailbox.outstanding, self._instances[agent].members
             if session.agents.get(agent.name) is not agent or session.lost:
                 continue
-            is_other = outstanding != members[agent]
-            if is_other:
+            load = self._loads[agent]
+            loads.add(load)
+            load.settle(now)
+            has_peak = load.most > load.count
+            if has_peak or outstanding != members[agent]:
                 members[agent] = outstanding
                 told.setdefault(session, {})[agent.manifest.agent] = outstanding
-            load = self._loads[agent]
-            load.settle(now)
-            if load.most > load.count and (is_other or load not in peaks):
-                peaks[load] = agent
+            if has_peak:
+                most.setdefault(session, {})[agent.manifest.agent] = load.most
         self._untold.clear()
-        most: dict[Session, dict[str, int]] = {}
-        for load, agent in peaks.items():
-            told.setdefault(load.session, {})[agent.manifest.agent] = agent.mailbox.outstanding
-            most.setdefault(load.session, {})[agent.manifest.agent] = load.most
-            load.most = load.count
+        for load in loads:
+            load.most = 0
         for session, numbers in told.items():
-            rows, of_session = list(numbers.items()), most.get(session, {})
+            rows, peaks = list(numbers.items()), most.get(session, {})
             for first in range(0, len(rows), _MOST_TOLD):
                 part = dict(rows[first : first + _MOST_TOLD])
                 body = {
                     "outstanding": part,
-                    "most": {agent: of_session[agent] for agent in part if agent in of_session},
+                    "most": {agent: peaks[agent] for agent in part if agent in peaks},
                 }
                 self._state.session_table.send_aside(session, pack_envelope(Kind.SCALE, body=pack(body)))
         return inf

@@ -154,7 +154,8 @@ def check_room(session: Session, memory: MemoryQuota, size: int) -> None:
     if not memory.has_room(session.account, size):
         raise TooMuch(
             f"What node {session.node!r} or others of its key have at the broker beside delegations (monitors, observers, "
-            "leases, what waits for an answer) takes as much memory as it may."
+            "leases, what waits for an answer) takes as much memory as it may: have fewer, or give the broker more "
+            "(`total_bytes`, `memory_bytes`)."
         )
 
 

@@ -227,7 +227,7 @@ class LeaseTable:
         if not self._memory.has_room(claim.account, _size(claim.resource)):
             raise TooManyLeases(
                 f"The leases that {claim.agent} and others of its key or node hold take as much memory as they may, with the "
-                "monitors and observers there: release some first."
+                "monitors and observers there: release some first, or give the broker more (`total_bytes`, `memory_bytes`)."
             )
 
     def _grant(self, claim: Claim, now: float) -> Granted:

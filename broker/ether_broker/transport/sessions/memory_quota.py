@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from ether_broker.transport.sessions.account import Account
 
 __all__ = ["MemoryQuota"]
 
+_LEAST_SHIFT: Final = 10
+
 
 class MemoryQuota:
-    """The bytes that all of it may take, of which an account may have half of what the others leave.
+    """The bytes that all of it may take: an account may have half of them, and a 1,024th also when the rest is taken.
+
+    What an account has had room for it has room for again after a restart, in whatever order the nodes come back, unless others
+    had filled it.
 
     Args:
         most: bytes.
@@ -23,8 +29,8 @@ class MemoryQuota:
 
     def has_room(self, account: Account, size: int) -> bool:
         """Whether an account may have so many bytes more."""
-        own = (account.into or account).kept
-        return 2 * (own + size) <= self._most - (self.size - own)
+        own = (account.into or account).kept + size
+        return own <= self._most >> 1 and (self.size + size <= self._most or own <= self._most >> _LEAST_SHIFT)
 
     def add(self, account: Account, size: int) -> None:
         """Count some bytes more, or fewer, of an account, also above what it may have."""
