@@ -14,6 +14,10 @@ _TOLD: Final = 64
 """Places that are told; a list may have 100,000 wrong items, of which nobody could be told at once."""
 
 
+_UNKNOWN: Final = "Extra inputs are not permitted"
+"""pydantic's words."""
+
+
 class ParameterError(Exception):
     """The error that parameters do not fit their capability's schema.
 
@@ -28,11 +32,22 @@ class ParameterError(Exception):
         self.unexpected = unexpected
 
     @classmethod
-    def of(cls, capability: str, params: Any, error: ValidationError) -> Self:
-        """What pydantic found, by paths of what was given."""
-        problems = error.errors(include_url=False)
+    def of(
+        cls, capability: str, params: Any, error: ValidationError | None, unknown: Iterable[str] = (), fix: str = ""
+    ) -> Self:  # fmt: skip
+        """What pydantic found, by paths of what was given, and what else is wrong.
+
+        Args:
+            capability: its name.
+            params: what was given.
+            error: what pydantic found.
+            unknown: names of what was given, and which the capability does not have.
+            fix: what would be right.
+        """
+        problems = [] if error is None else error.errors(include_url=False)
         places = list(_places([(problem["loc"], problem) for problem in problems], params))
-        message = f"{capability} does not take these params: {_text(places)}"
+        places += [_Place((name,), _UNKNOWN) for name in unknown]
+        message = f"{capability} does not take these params: {_text(places)}{fix}"
         missing = dict.fromkeys(place.name for place in places[:_TOLD] if place.is_missing)
         unexpected = dict.fromkeys(place.name for place in places[:_TOLD] if not place.is_missing)
         return cls(message, missing=tuple(missing), unexpected=tuple(unexpected))

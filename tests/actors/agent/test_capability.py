@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, Field, Json
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, Json, model_validator
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
 from ether_actors.agent.declarations.capability import Handler, WrongResult, capability
@@ -30,6 +30,32 @@ class Depth(enum.Enum):
 class Topic(BaseModel):
     name: str
     depth: int = 2
+
+
+class Query(BaseModel):
+    limit: int = 10
+
+
+class Open(BaseModel, extra="allow"):
+    name: str
+
+
+class Deaf(BaseModel, extra="ignore"):
+    name: str
+
+
+class Old(BaseModel):
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, value: dict[str, str]) -> dict[str, str]:
+        return {"name": value.get("title", "")}
+
+
+class Aliased(BaseModel):
+    name: str = Field(validation_alias=AliasChoices("title", AliasPath("names", 0)))
+    depth: int = Field(default=0, alias="d")
 
 
 @dataclasses.dataclass
@@ -71,6 +97,41 @@ def test_one_model_takes_the_whole_of_params():
     def method(self, topic: Topic): ...
 
     assert arguments(method, {"name": "ZeroMQ"}) == {"topic": Topic(name="ZeroMQ", depth=2)}
+
+
+def test_what_one_model_does_not_have_is_refused_as_what_parameters_do_not_have():
+    def method(self, topic: Topic): ...
+
+    wrong = misfit(method, {"name": "x", "dept": 3})
+    assert (wrong.unexpected, str(wrong)) == (
+        ("dept",), "x.y does not take these params: dept: Extra inputs are not permitted"
+    )  # fmt: skip
+    nested = misfit(method, {"topic": {"name": "x"}})
+    assert (nested.missing, nested.unexpected) == (("name",), ("topic",))
+    assert str(nested).endswith("The params are the fields of Topic: {'depth': …}, not {'topic': {…}}.")
+    assert handler(method).capability.params_schema["additionalProperties"] is False
+
+
+def test_a_model_with_defaults_alone_takes_no_params_but_not_others():
+    def method(self, query: Query): ...
+
+    assert arguments(method, None) == {"query": Query()}
+    assert misfit(method, {"query": {"limit": 3}}).unexpected == ("query",)
+
+
+def test_a_model_that_says_what_it_does_with_others_is_asked():
+    def is_open(self, it: Open): ...
+    def is_deaf(self, it: Deaf): ...
+    def is_old(self, it: Old): ...
+    def is_aliased(self, it: Aliased): ...
+
+    assert arguments(is_open, {"name": "a", "more": 1})["it"].more == 1
+    assert arguments(is_deaf, {"name": "a", "more": 1})["it"] == Deaf(name="a")
+    assert arguments(is_old, {"title": "a"})["it"] == Old(title="a")
+    for params in ({"title": "a", "d": 1}, {"names": ["a"], "d": 1}):
+        assert (got := arguments(is_aliased, params)["it"]).name == "a"
+        assert got.depth == 1
+    assert misfit(is_aliased, {"title": "a", "depth": 1}).unexpected == ("depth",)
 
 
 def test_a_dataclass_is_matched_by_name_as_any_other_type():

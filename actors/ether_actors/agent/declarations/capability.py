@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from ether_actors.agent.declarations.class_checks import EVENT_MARK, check_is_new
 from ether_actors.agent.declarations.schedule import schedule_of
@@ -106,7 +106,18 @@ def capability(
 class Handler:
     """The method of a capability, with what is needed to call it; one for each class, shared by its agents."""
 
-    __slots__ = ("_adapter", "_field", "_names", "_result", "_whole", "capability", "function", "is_async", "task_name")
+    __slots__ = (
+        "_adapter",
+        "_field",
+        "_known",
+        "_names",
+        "_result",
+        "_whole",
+        "capability",
+        "function",
+        "is_async",
+        "task_name",
+    )
 
     def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
         declared: _Declaration = getattr(function, _MARK)
@@ -118,6 +129,8 @@ class Handler:
         self._names: dict[str, str] = {}
         self._whole: Any = None
         self._adapter: TypeAdapter[Any] | None = None
+        self._known: frozenset[str] | None = None
+        """What the params may have, where one model is all of them and does not say itself what it does with the rest."""
         self._bind(declared.name, parameters, hints)
         result = hints.get("return", Any)
         plain = result in (Any, None, type(None)) or result is Response or result is inspect.Parameter.empty
@@ -129,9 +142,13 @@ class Handler:
             latency_weight=declared.latency_weight,
             idempotent=declared.idempotent,
             description=declared.description,
-            params_schema=_schema(self._adapter),
+            params_schema=self._params_schema(),
             result_schema=_schema(self._result, mode="serialization"),
         )
+
+    def _params_schema(self) -> Any:
+        schema = _schema(self._adapter)
+        return schema if self._known is None or not schema else freeze({**schema, "additionalProperties": False})
 
     def _bind(self, name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> None:
         for parameter in parameters:
@@ -145,6 +162,7 @@ class Handler:
             if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or hint is bytes):
                 self._field, self._whole = only.name, hint
                 self._adapter = None if hint in (Any, bytes) else TypeAdapter(hint)
+                self._known = _names_of(hint) if is_model else None
                 return
         fields: dict[str, Any] = {}
         extra: Literal["allow", "forbid"] = "forbid"
@@ -192,13 +210,24 @@ class Handler:
         try:
             valid = self._adapter.validator.validate_python(value)
         except ValidationError as error:
-            raise ParameterError.of(self.capability.name, value, error) from None
+            raise self._misfit(value, error) from None
         if self._field is not None:
+            if self._known is not None and not self._known.issuperset(value):
+                raise self._misfit(value, None)
             return {self._field: valid}
         arguments = dict(valid.__pydantic_extra__ or {})
         for ours, name in self._names.items():
             arguments[name] = getattr(valid, ours)
         return arguments
+
+    def _misfit(self, value: Any, error: ValidationError | None) -> ParameterError:
+        unknown, fix = [], ""
+        if self._known is not None and isinstance(value, Mapping):
+            unknown = [str(name) for name in value if name not in self._known]
+            if unknown == [self._field]:
+                first, model = min(self._known, default="…"), self._whole.__name__
+                fix = f". The params are the fields of {model}: {{{first!r}: …}}, not {{{self._field!r}: {{…}}}}."
+        return ParameterError.of(self.capability.name, value, error, unknown, fix)
 
     def result(self, value: Any) -> Any:
         """Check a result against the return annotation.
@@ -267,6 +296,23 @@ def hints_of(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[st
             f"{function.__module__}: import it there, not only under TYPE_CHECKING."
         )
         raise InvalidManifest(msg) from None
+
+
+def _names_of(model: type[BaseModel]) -> frozenset[str] | None:
+    """The names that a dict of a model's fields may have; None if the model says itself what it does with others."""
+    validators = model.__pydantic_decorators__.model_validators.values()
+    if "extra" in model.model_config or any(validator.info.mode != "after" for validator in validators):
+        return None
+    config = model.model_config
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    names: set[str] = set()
+    for name, info in model.model_fields.items():
+        alias = info.validation_alias
+        choices = alias.choices if isinstance(alias, AliasChoices) else [] if alias is None else [alias]
+        names.update(str(choice.path[0]) if isinstance(choice, AliasPath) else choice for choice in choices)
+        if alias is None or by_name:
+            names.add(name)
+    return frozenset(names)
 
 
 def _schema(adapter: TypeAdapter[Any] | None, mode: Any = "validation") -> Any:

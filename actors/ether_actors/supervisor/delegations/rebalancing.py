@@ -44,7 +44,7 @@ _MOST_INSTANCES: Final = 1 << 17
 
 
 class _Load:
-    """What those instances of one node that do each other's work have to do together."""
+    """The load of those instances of one node that do each other's work, together."""
 
     __slots__ = ("at", "count", "instances", "most", "session")
 
