@@ -54,6 +54,32 @@ def test_a_state_is_not_shown_to_who_may_not_host_the_agent(folder: Path) -> Non
     assert "may not host 'tally', nor know its state" in refused.err
 
 
+def test_a_state_is_forgotten_in_the_journal_of_a_cluster_that_does_not_run(own: Command, folder: Path) -> None:
+    path = folder / "journal.db"
+    with Runtime(journal=path) as bus:
+        bus.start(Tally)
+        bus.delegate("tally.add").result(10.0)
+        in_use = own("states", "forget", "tally", "--journal", str(path))
+    assert in_use.code != 0
+    assert "journal_locked" in in_use.err
+
+    listed = own("states", "list", "--journal", str(path), "-o", "json").json
+    shown = own("states", "show", "tally", "--journal", str(path), "-o", "json").json
+    forgotten = own("states", "forget", "tally", "--journal", str(path))
+    again, missing = (
+        own("states", "forget", "tally", "--journal", str(folder / name)) for name in ("journal.db", "no.db")
+    )
+
+    assert [row["agent"] for row in listed] == ["tally"]
+    assert shown == {"n": 1}
+    assert "the state of tally is forgotten" in forgotten.err
+    assert "No agent 'tally' has saved a state." in again.err
+    assert f"There is no journal at {folder / 'no.db'}." in missing.err
+    with Runtime(journal=path) as bus:
+        bus.start(Tally)
+        assert bus.delegate("tally.add").result(10.0).data == 1
+
+
 def test_states_are_listed_and_that_of_an_agent_that_is_gone_is_forgotten(own: Command, own_bus: Runtime) -> None:
     own_bus.start(Tally)
     assert own_bus.delegate("tally.add").result(10.0).data == 1

@@ -154,7 +154,7 @@ class StateKeeper:
         if saved.version > self._version:
             msg = (
                 f"The state of {name} was saved by version {saved.version} of its class, and this is {self._version} "
-                f"({cls.__qualname__}.state_version): start the newer one, or forget the state (bus.forget_state)."
+                f"({cls.__qualname__}.state_version): start the newer one, or {_forget(name)}."
             )
             raise InvalidState(msg)
         try:
@@ -171,7 +171,7 @@ class StateKeeper:
             )  # fmt: skip
             msg = (
                 f"The state of {name} that version {saved.version} of its class saved does not fit {self._model.__name__}: "
-                f"{_words(error)}. {fix}, or forget the state (bus.forget_state)."
+                f"{_words(error)}. {fix}, or {_forget(name)}."
             )
             raise InvalidState(msg) from error
 
@@ -228,6 +228,11 @@ class StateKeeper:
             ]
             what = ", ".join(lost) or "something that is no field"
             raise InvalidState(f"The state of {name} would not be the same when it is read again: {what} ({_TYPES}).")
+
+
+def _forget(agent: str) -> str:
+    command = f"`ether states forget {agent}`, with --journal PATH where no broker runs"
+    return f"forget the state: bus.forget_state({agent!r}), or {command}"
 
 
 def _unpack(packed: bytes) -> Any:

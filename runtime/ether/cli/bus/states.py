@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
@@ -11,17 +12,22 @@ from ether.cli.common.connection import joined
 from ether.cli.common.options import with_options
 from ether.cli.common.output import Output
 from ether.cli.common.table import Column
+from ether.runtime import Runtime
 from ether_broker.envelope.payload import readable
-from ether_broker.errors import UnknownAgent
+from ether_broker.errors import UnknownAgent, UnknownJournal
 from ether_broker.name_hint import nearest
-
-if TYPE_CHECKING:
-    from ether.runtime import Runtime
 
 __all__ = ["group"]
 
 _PATIENCE: Final = 15.0
 """Seconds in which the bus has to answer."""
+
+_JournalOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal", metavar="PATH", help="The journal's file of a cluster that does not run, instead of a bus."
+    ),
+]
 
 group: typer.Typer = typer.Typer(
     help="List and show the states that agents have saved, and forget those of agents that are gone.",
@@ -31,17 +37,23 @@ group: typer.Typer = typer.Typer(
 
 @group.command("list")
 @with_options
-def list_states(bus: NamedBusOptions, out: Output) -> None:
+def list_states(*, journal: _JournalOption = None, bus: NamedBusOptions, out: Output) -> None:
     """List the agents that have saved a state, also those that are not on the bus."""
-    with joined(bus, bus.wait) as found:
+    with _found(bus, journal) as found:
         out.rows(found.states(), _STATES)
 
 
 @group.command()
 @with_options
-def show(*, agent: Annotated[str, typer.Argument(metavar="AGENT")], bus: NamedBusOptions, out: Output) -> None:
+def show(
+    *,
+    agent: Annotated[str, typer.Argument(metavar="AGENT")],
+    journal: _JournalOption = None,
+    bus: NamedBusOptions,
+    out: Output,
+) -> None:
     """Show what an agent has saved as its state, as JSON; for who may host the agent."""
-    with joined(bus, bus.wait) as found:
+    with _found(bus, journal) as found:
         saved = found.delegate("ether.state", {"agent": agent}).answer(_PATIENCE).unwrap().data
         if saved is None:
             raise _unknown(agent, found)
@@ -50,12 +62,32 @@ def show(*, agent: Annotated[str, typer.Argument(metavar="AGENT")], bus: NamedBu
 
 @group.command()
 @with_options
-def forget(*, agent: Annotated[str, typer.Argument(metavar="AGENT")], bus: NamedBusOptions, out: Output) -> None:
+def forget(
+    *,
+    agent: Annotated[str, typer.Argument(metavar="AGENT")],
+    journal: _JournalOption = None,
+    bus: NamedBusOptions,
+    out: Output,
+) -> None:
     """Forget the state of an agent that is not on the bus; one that starts under its name begins anew."""
-    with joined(bus, bus.wait) as found:
+    with _found(bus, journal) as found:
         if not found.forget_state(agent):
             raise _unknown(agent, found)
     out.note(f"the state of {agent} is forgotten")
+
+
+def _found(bus: NamedBusOptions, journal: Path | None) -> Runtime:
+    """The bus; or a runtime of its own on the journal of one that does not run.
+
+    Raises:
+        UnknownJournal: there is none at that path.
+        EtherError: as `joined`.
+    """
+    if journal is None:
+        return joined(bus, bus.wait)
+    if not journal.is_file():
+        raise UnknownJournal(f"There is no journal at {journal}.")
+    return Runtime(journal=journal)
 
 
 def _unknown(agent: str, bus: Runtime) -> UnknownAgent:
