@@ -30,7 +30,9 @@ def as_completed(handles: Iterable[Handle], timeout: float | None = None) -> Com
 
 
 class Completions:
-    """The handles of `as_completed`, in the order in which they end. Each is given once. For one thread, or one task, at a time.
+    """The handles of `as_completed`, in the order in which they end. Each is given once.
+
+    For one thread, or one task, at a time.
 
     Example:
         handles = [bus.delegate("text.count", {"text": "word " * n}) for n in range(1, 4)]
