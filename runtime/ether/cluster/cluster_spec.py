@@ -297,7 +297,7 @@ class ClusterSpec:
     start_timeout: float = START_TIMEOUT
     """Seconds that each process has to come up."""
     limits: Limits = field(default_factory=Limits)
-    """Bounds of the agents' mailboxes."""
+    """Bounds of the agents' mailboxes, and of the broker's memory."""
     timing: Timing = DEFAULT_TIMING
     """How often the broker and its nodes show that they live, and for how long each waits for the other; also those nodes and
     clients that join from elsewhere."""

@@ -29,7 +29,7 @@ def test_an_account_may_have_half_and_a_little_also_when_two_have_filled_it():
 
     assert [fill(quota, account) for account in accounts] == [MOST // 2, MOST // 2, LEAST, LEAST]
     quota.add(accounts[0], -MOST // 2)
-    assert fill(quota, accounts[2]) == MOST // 2 - 3 * LEAST
+    assert fill(quota, accounts[2]) == MOST // 2 - 2 * LEAST
     assert quota.size == sum(account.kept for account in accounts)
 
 

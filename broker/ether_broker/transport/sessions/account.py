@@ -1,4 +1,4 @@
-"""The account of one owner: what the broker keeps of the delegations that its nodes asked for, or have not answered."""
+"""The account of one owner: what the broker keeps for its nodes, and of the delegations that they asked for or hold."""
 
 from __future__ import annotations
 
