@@ -383,6 +383,33 @@ def test_what_one_that_goes_still_runs_is_counted(double: TestRuntime) -> None:
     assert changes(probe) == [(1, 4), (4, 3)]
 
 
+def test_no_instance_goes_between_two_bursts_that_are_shorter_than_the_looks_of_the_node(double: TestRuntime) -> None:
+    probe = double.observe(Probe())
+    double.start_many(Worker, scale=Scale(max=4, per=2, cooldown=2.0))
+    ask(double, 8)
+    double.advance(1.5)
+    for _ in range(40):
+        ask(double, 1, seconds=0.01)  # which the node is told of at once, and of what comes next a little later
+        double.advance(0.05)
+        ask(double, 8, seconds=0.01)
+        double.advance(0.68)
+
+    assert changes(probe) == [(1, 4)]
+    double.advance(10.0)
+    assert changes(probe) == [(1, 4), (4, 3), (3, 2), (2, 1)]
+
+
+def test_a_peak_that_was_told_is_kept_until_the_node_looks(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=4))
+    host, group = double.node.agent_host, double.node.scaling._scaled[0]
+    host.note_outstanding({"worker": 1}, {"worker": 9})
+    host.note_outstanding({"worker": 1}, {"worker": 3})
+    host.note_outstanding({"worker": 1}, {})
+
+    assert [group.take_most() for _ in range(2)] == [9, 0]
+    host.note_outstanding({"worker": 0}, {})
+
+
 def test_the_cooldown_begins_anew_when_no_broker_was_heard_meanwhile(double: TestRuntime) -> None:
     double.start_many(Worker, scale=Scale(max=4, per=1, cooldown=10.0))
     handles = ask(double, 4)
