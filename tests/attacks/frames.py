@@ -12,13 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from ether_actors.supervisor.membership.monitors import size_of
-from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.ledger import State
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.transport.sessions.account import Account
-from ether_broker.transport.sessions.session import Session
 from ether_broker.wire.chunk import MOST_OPEN
 from ether_broker.wire.frame import DRAINS, HEADER, PREAMBLE, Flag, Kind, join_frame, pack_envelope
 from tests.actors.peers import Bus, Peer, request_id
@@ -215,7 +213,6 @@ class Arena:
         for session in state.session_table.sessions:
             kept[session.account] += sum(cursor.size for cursor in session.cursors.values())
             kept[session.account] += sum(size_of(watched.target) for watched in session.monitors.values())
-            kept[session.account] += sum(512 + len(one) for one in _waiting_fetches(state, session))
             kept[session.account] += 64 * len(self.bus.supervisor._replay.asked.get(session, ()))
         for lease in state.leases.after(0):
             kept[lease.account] += lease.size
@@ -228,10 +225,6 @@ class Arena:
             assert len(session.serves) <= MOST_OPEN
             assert all(fetch.asking is session for fetch in session.fetches.values())
             assert all(fetch.server is session for fetch in session.serves.values())
-
-
-def _waiting_fetches(state: BrokerState, session: Session) -> list[bytes]:
-    return [one for server in state.session_table.sessions for one in server.fetched.get(session, {}).values()]
 
 
 _SHORT = 400

@@ -18,6 +18,7 @@ from ether_broker.envelope.status import Status
 from ether_broker.mailbox.mailbox_limits import Limits
 from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES
 from ether_broker.transport.sessions import backlog, session_table
+from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.admission_control import MOST_SESSIONS
 from ether_broker.wire.frame import MAX_FRAME_BYTES, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
@@ -280,6 +281,29 @@ def test_outcomes_that_are_asked_for_again_take_of_that_memory_too_until_they_we
     bus.step()
     bus.pass_time(1.0)
     assert bus.state.memory.size == 0
+
+
+def test_a_node_hears_what_it_is_owed_also_when_others_have_taken_all_memory():
+    bus = Bus(Limits(memory_bytes=32 << 20))
+    asker, worker = bus.delegator("asker"), bus.node("w", "worker")
+    numbers = [asker.delegate("asker", number=1_000 + number, timeout=100.0) for number in range(200)]
+    bus.step()
+    while worker_has := worker.work():
+        for number in worker_has:
+            worker.respond("worker", number)
+        bus.step()
+    bus.pass_time(0.1)
+    assert set(asker.outcomes()) == set(numbers)
+    bus.state.memory.add(Account(), 1 << 30)
+
+    awaiting = [request_id(number) for number in numbers]
+    asker.send(Kind.RESUME, request_id=request_id(5), body={"awaiting": awaiting})
+    bus.step()
+    for _ in range(20):
+        bus.pass_time(0.2)
+
+    assert asker.took(Kind.ERROR) == []
+    assert set(asker.outcomes()) == set(numbers)
 
 
 def test_an_observer_that_asks_again_takes_no_more_room_and_keeps_what_it_had_if_it_is_refused():

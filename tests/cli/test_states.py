@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -75,6 +78,30 @@ def test_a_state_is_forgotten_in_the_journal_of_a_cluster_that_does_not_run(own:
     assert "the state of tally is forgotten" in forgotten.err
     assert "No agent 'tally' has saved a state." in again.err
     assert f"There is no journal at {folder / 'no.db'}." in missing.err
+    with Runtime(journal=path) as bus:
+        bus.start(Tally)
+        assert bus.delegate("tally.add").result(10.0).data == 1
+
+
+def test_a_state_is_forgotten_in_the_journal_of_a_cluster_that_was_killed(own: Command, folder: Path) -> None:
+    """As after a class has changed: nobody can stop its agent, which does not start."""
+    path = folder / "killed.db"
+    program = f"""
+import os, signal
+from ether import Runtime
+from tests.cli.test_states import Tally
+
+with Runtime(journal={str(path)!r}) as bus:
+    bus.start(Tally)
+    assert bus.delegate("tally.add").result(10.0).data == 1
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+
+    forgotten = own("states", "forget", "tally", "--journal", str(path))
+
+    assert (forgotten.code, "the state of tally is forgotten" in forgotten.err) == (0, True), forgotten.err
+    assert own("states", "list", "--journal", str(path), "-o", "json").json == []
     with Runtime(journal=path) as bus:
         bus.start(Tally)
         assert bus.delegate("tally.add").result(10.0).data == 1

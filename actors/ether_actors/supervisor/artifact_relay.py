@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from ether_actors.supervisor.registry.quota import check_room
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -26,8 +25,6 @@ from ether_broker.wire.frame import Header, Kind, name_of, pack_envelope
 
 __all__ = ["ArtifactRelay"]
 
-_OVERHEAD: Final = 512
-"""Bytes of memory of a FETCH that waits, beside its envelope."""
 _TWICE: Final = "A FETCH with this request id waits already."
 _TOO_LARGE: Final = f"The node that has the artifact sent more bytes than a CHUNK may have: {MOST_CHUNK:,}."
 
@@ -37,7 +34,6 @@ class ArtifactRelay:
 
     def __init__(self, state: BrokerState) -> None:
         self._table = state.session_table
-        self._memory = state.memory
 
     def fetch(self, session: Session, header: Header, envelope: bytes) -> None:
         """Pass a FETCH on to the node that is its target; one without a body takes back an earlier one.
@@ -62,8 +58,6 @@ class ArtifactRelay:
             return
         if request_id in session.fetches or request_id in server.serves:
             raise InvalidEnvelope(_TWICE)
-        check_room(session, self._memory, _size(envelope))
-        self._memory.add(session.account, _size(envelope))
         session.fetches[request_id] = Fetch(request_id, session, server)
         server.fetched.setdefault(session, {})[request_id] = envelope
         self._pass_on(server)
@@ -94,8 +88,6 @@ class ArtifactRelay:
             if fetch.is_wanted:
                 del fetch.asking.fetches[fetch.request_id]
                 self._refuse(fetch.asking, fetch.request_id, gone)
-        for asking, waits in session.fetched.items():
-            self._memory.add(asking.account, -sum(map(_size, waits.values())))
         session.serves.clear()
         session.fetched.clear()
 
@@ -106,11 +98,8 @@ class ArtifactRelay:
             return
         fetch.is_wanted = False
         waiting = fetch.server.fetched.get(asking, {})
-        envelope = waiting.pop(request_id, None)
-        if envelope is not None:
-            self._memory.add(asking.account, -_size(envelope))
-            if not waiting:
-                del fetch.server.fetched[asking]
+        if waiting.pop(request_id, None) is not None and not waiting:
+            del fetch.server.fetched[asking]
 
     def _pass_on(self, server: Session) -> None:
         """Give a node what waits for it, as far as it has room: one of each node that asks, and again."""
@@ -125,7 +114,6 @@ class ArtifactRelay:
             waiting = server.fetched.pop(asking)
             request_id = next(iter(waiting))
             envelope = waiting.pop(request_id)
-            self._memory.add(asking.account, -_size(envelope))
             if waiting:
                 server.fetched[asking] = waiting  # behind the others
             if request_id in server.serves:  # of another node's, which was passed on before
@@ -140,10 +128,6 @@ class ArtifactRelay:
         asking.input.spend(REFUSAL)
         body = pack({"code": error.code, "message": str(error)})
         self._table.send_aside(asking, pack_envelope(Kind.ERROR, request_id=request_id, body=body))
-
-
-def _size(envelope: bytes) -> int:
-    return _OVERHEAD + len(envelope)
 
 
 def _share(asking: Session) -> Session | None:

@@ -67,6 +67,7 @@ class AttachedObservers:
         for token, observing in list(self._threads.items()):
             if observing.observer is observer:
                 del self._threads[token]
+                self._told.discard(token)
                 self._sender.send_now(pack_envelope(Kind.OBSERVE, request_id=token, body=pack({"stop": True})))
                 observing.stop()
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import AliasChoices, AliasPath, BaseModel, Field, Json, model_validator
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, Json, RootModel, model_validator
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
 from ether_actors.agent.declarations.capability import Handler, WrongResult, capability
@@ -34,6 +34,25 @@ class Topic(BaseModel):
 
 class Query(BaseModel):
     limit: int = 10
+
+
+class Numbers(RootModel[list[int]]):
+    pass
+
+
+class Counts(RootModel[dict[str, int]]):
+    pass
+
+
+class Empty(BaseModel):
+    pass
+
+
+class Renamed(BaseModel):
+    new: int = 0
+
+    def __init__(self, **given: int) -> None:
+        super().__init__(new=given.get("old", 0))
 
 
 class Open(BaseModel, extra="allow"):
@@ -132,6 +151,19 @@ def test_a_model_that_says_what_it_does_with_others_is_asked():
         assert (got := arguments(is_aliased, params)["it"]).name == "a"
         assert got.depth == 1
     assert misfit(is_aliased, {"title": "a", "depth": 1}).unexpected == ("depth",)
+
+
+def test_a_model_that_is_no_dict_or_reads_it_in_its_own_way_is_asked_too():
+    def numbers(self, it: Numbers): ...
+    def counts(self, it: Counts): ...
+    def renamed(self, it: Renamed): ...
+    def empty(self, it: Empty): ...
+
+    assert arguments(numbers, [1, 2])["it"].root == [1, 2]
+    assert arguments(counts, {"a": 1})["it"].root == {"a": 1}
+    assert "additionalProperties" not in handler(numbers).capability.params_schema
+    assert arguments(renamed, {"old": 3})["it"].new == 3
+    assert str(misfit(empty, {"it": {}})).endswith("The params are the fields of Empty: {}, not {'it': {…}}.")
 
 
 def test_a_dataclass_is_matched_by_name_as_any_other_type():

@@ -225,8 +225,8 @@ class Handler:
         if self._known is not None and isinstance(value, Mapping):
             unknown = [str(name) for name in value if name not in self._known]
             if unknown == [self._field]:
-                first, model = min(self._known, default="…"), self._whole.__name__
-                fix = f". The params are the fields of {model}: {{{first!r}: …}}, not {{{self._field!r}: {{…}}}}."
+                shown = f"{{{min(self._known)!r}: …}}" if self._known else "{}"
+                fix = f". The params are the fields of {self._whole.__name__}: {shown}, not {{{self._field!r}: {{…}}}}."
         return ParameterError.of(self.capability.name, value, error, unknown, fix)
 
     def result(self, value: Any) -> Any:
@@ -299,9 +299,18 @@ def hints_of(function: Callable[..., Any], namespace: dict[str, Any]) -> dict[st
 
 
 def _names_of(model: type[BaseModel]) -> frozenset[str] | None:
-    """The names that a dict of a model's fields may have; None if the model says itself what it does with others."""
+    """The names that a dict of a model's fields may have; None if the model says itself what it does with others.
+
+    So does a model with a validator of what was given, an `__init__` or a schema of its own, and one that is no dict.
+    """
     validators = model.__pydantic_decorators__.model_validators.values()
-    if "extra" in model.model_config or any(validator.info.mode != "after" for validator in validators):
+    if (
+        "extra" in model.model_config
+        or any(validator.info.mode != "after" for validator in validators)
+        or model.__pydantic_root_model__
+        or model.__init__ is not BaseModel.__init__
+        or model.__get_pydantic_core_schema__.__func__ is not BaseModel.__get_pydantic_core_schema__.__func__  # type: ignore[attr-defined]
+    ):
         return None
     config = model.model_config
     by_name = config.get("populate_by_name") or config.get("validate_by_name")

@@ -172,12 +172,15 @@ class StateService:
     def forget(self, _entry: Entry, params: dict[str, Any]) -> Payload:
         """Do `ether.forget-state` of `agent`, which the registry does not have; `forgotten` is whether it had one.
 
+        With `expected` also of one whose node is lost, or is not back since the broker began.
+
         Raises:
             InvalidEnvelope: no agent is named, or it is on the bus.
         """
         name = _agent(params)
         agent = self._state.registry.get(name.encode())
-        if agent is not None:
+        may_come = agent is not None and (agent.session.lost or agent.session.is_expected)
+        if agent is not None and not (may_come and params.get("expected") is True):
             what = "stop it" if agent.is_hosted else "a node may bring it back"
             raise InvalidEnvelope(f"{name} is {agent.condition.value}: {what} before its state is forgotten.")
         is_forgotten = self._state.agent_states.discard(name)

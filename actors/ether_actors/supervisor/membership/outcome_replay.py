@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from ether_actors.supervisor.registry.quota import MOST_AWAITED, check_room
+from ether_actors.supervisor.registry.quota import MOST_AWAITED, MOST_RESUMED, check_room
 from ether_actors.supervisor.state.broker_state import BrokerState
 from ether_actors.supervisor.state.job_schedule import Job
 from ether_actors.supervisor.state.ledger import Entry
@@ -40,6 +40,8 @@ _LOOK: Final = 2 << 10
 """Bytes as which a look for an outcome counts where there is a journal."""
 _READ_SHIFT: Final = 6
 """Of the number of envelopes on their way that are looked through: what is charged for that, in points."""
+_IN_ANY_CASE: Final = 4 * MOST_RESUMED
+"""Request ids that may wait of a node whatever else its key has: those who are owed something need not have room for more."""
 _WAITING: Final = 64
 """Bytes of memory of a request id that waits."""
 LOOK_UPS_PER_STEP: Final = 32
@@ -100,7 +102,8 @@ class OutcomeReplay:
             raise TooMuch(
                 f"The node waits for {len(waiting):,} outcomes that it asked for again; {MOST_AWAITED:,} is the most."
             )
-        check_room(session, self._state.memory, _WAITING * len(request_ids))
+        if len(waiting) + len(request_ids) > _IN_ANY_CASE:
+            check_room(session, self._state.memory, _WAITING * len(request_ids))
         self._remember(session, len(request_ids))
         waiting.extend(request_ids)
 

@@ -96,7 +96,7 @@ class BrokerState:
         self.registry: Registry = Registry(limits, self.access)
         self.ledger: Ledger = Ledger(limits.delegation_bytes)
         self.memory: MemoryQuota = MemoryQuota(max(_LEAST_KEPT, limits.delegation_bytes >> 3))
-        """Of leases, monitors, observers, outcomes that are asked for again, and FETCHes that wait."""
+        """Of leases, monitors, observers, and outcomes that are asked for again."""
         self.leases: LeaseTable = LeaseTable(self._parent_of, memory=self.memory)
         self.dead_letters: DeadLetters = DeadLetters()
         self.ended: Ended = Ended(most=remembered)

@@ -71,7 +71,8 @@ def forget(
 ) -> None:
     """Forget the state of an agent that is not on the bus; one that starts under its name begins anew."""
     with _found(bus, journal) as found:
-        if not found.forget_state(agent):
+        params = {"agent": agent, "expected": journal is not None}  # where no broker runs, no node will come
+        if not found.delegate("ether.forget-state", params).answer(_PATIENCE).unwrap().data["forgotten"]:
             raise _unknown(agent, found)
     out.note(f"the state of {agent} is forgotten")
 
