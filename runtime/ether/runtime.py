@@ -635,6 +635,7 @@ class Runtime:
         Raises:
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
             UsageError: an option is of one delegation only.
+            Rejected: the access list does not let this node ask who holds what (`administer: read`).
         """
         check_each(options, "broadcast", capability)
         packed = Payload(pack(params, where="params", bounded=True))

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
@@ -32,7 +32,7 @@ from ether import (
 )  # fmt: skip
 from ether.testing import TestRuntime
 from ether_broker.envelope.ids import PROCESS, is_rising, to_bytes
-from ether_broker.errors import JournalUnavailable
+from ether_broker.errors import ArtifactUnavailable, EtherError, JournalUnavailable, LeaseHeld, WaitTimeout
 
 PATIENCE = 20.0
 SOON = Backoff(initial=0.001, maximum=0.01)
@@ -324,6 +324,52 @@ def test_an_exception_says_itself_that_it_may_go_better(bus: Runtime) -> None:
     assert [(one.error.code, one.error.retryable, one.retry_after) for one in handle.earlier] == [
         ("exception", True, 0.01)
     ]
+
+
+class Holding(Agent):
+    """Fails at first as the bus's own errors do, whatever the handler did before."""
+
+    raised: ClassVar[list[Exception]] = []
+    runs = 0
+
+    @capability("holding.do")
+    def do(self) -> int:
+        Holding.runs += 1
+        if Holding.raised:
+            raise Holding.raised.pop(0)
+        return Holding.runs
+
+
+class Throttled(EtherError):
+    code = "throttled"
+    retryable = True
+    retry_after = 0.02
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "runs"),
+    [
+        (LeaseHeld("a holds it"), "lease_held", 2),
+        (ArtifactUnavailable("its node is gone"), "artifact_unavailable", 2),
+        (Throttled("slow down"), "throttled", 2),
+        (WaitTimeout("a sub-delegation goes on"), "wait_timeout", 1),
+        (UsageError("no"), "usage", 1),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_an_error_of_the_bus_that_a_handler_does_not_catch_says_so_too(
+    bus: Runtime, raised: EtherError, code: str, runs: int
+) -> None:
+    Holding.raised, Holding.runs = [raised], 0
+    bus.start(Holding)
+    handle = bus.delegate("holding.do", retry=Retry(backoff=SOON))
+    outcome = handle.result(PATIENCE)
+
+    failed = handle.earlier[0] if runs > 1 else outcome
+    assert (failed.error.code, failed.error.retryable) == (code, raised.retryable)
+    assert (outcome.ok, Holding.runs) == (runs > 1, runs)
+    if isinstance(raised, Throttled):
+        assert failed.retry_after == 0.02
 
 
 def test_work_that_may_have_been_done_is_not_repeated_unasked(bus: Runtime) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from queue import SimpleQueue
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from ether_actors.threads.latch import Latch, Waitable
@@ -39,7 +40,8 @@ _SHALLOW: Final = 200
 _LEAVES: Final = frozenset(bytes([first]) for first in (*range(0x80), *range(0xA0, 0xDC), *range(0xE0, 0x100)))
 """What msgpack begins a value with that is neither a map nor a list."""
 _UPDATES: Final = 1_000
-"""Progress responses that a handle keeps for somebody who has not looked yet; the oldest make room."""
+_UPDATE_BYTES: Final = 8 << 20
+"""Progress responses that a handle keeps for somebody who has not looked yet, and their bytes; the oldest make room."""
 _RESENT: Final = int(Flag.RESENT)
 _PROGRESS: Final = Status.PROGRESS.code
 _OF_RESPONSE: Final = "the outcome has it: `await` the handle, or handle.result()"
@@ -145,7 +147,7 @@ class Handle:
         self._waiter: Latch | None = None
         self._callbacks: list[Callable[[Handle], None]] | None = None
         self._listeners: list[Callable[[_Update | None], None]] | None = None
-        self._updates: deque[_Update] | None = None
+        self._updates: _Updates | None = None
 
     if not TYPE_CHECKING:
 
@@ -383,7 +385,7 @@ class Handle:
     def _update(self, update: _Update) -> None:
         with self._owner.lock:
             if self._updates is None:
-                self._updates = deque(maxlen=_UPDATES)
+                self._updates = _Updates()
             if update[0].flags & _RESENT and self._came_before(*update):
                 return
             self._updates.append(update)
@@ -393,7 +395,7 @@ class Handle:
 
     def _came_before(self, header: Header, envelope: bytes) -> bool:
         """Whether what is sent again, because a broker died, or something later of that run, has been heard already."""
-        for past, said in reversed(self._updates or ()):
+        for past, said in reversed(self._updates.items if self._updates is not None else ()):
             if past.attempt != header.attempt or header.status != _PROGRESS:
                 return past.attempt >= header.attempt
             if past.status == _PROGRESS:
@@ -419,7 +421,7 @@ class Handle:
     def listen(self, listener: Callable[[_Update | None], None]) -> None:
         """Call `listener` with each update so far and to come, and with None at the end."""
         with self._owner.lock:
-            past = list(self._updates or ())
+            past = [] if self._updates is None else list(self._updates.items)
             is_over = self._done
             if not is_over:
                 self._listeners = [*(self._listeners or ()), listener]
@@ -434,8 +436,31 @@ class Handle:
             self._listeners = [one for one in self._listeners or () if one != listener] or None
 
 
+class _Updates:
+    """The newest updates of a delegation: of more than 1,000, or 8 MiB, the oldest make room."""
+
+    __slots__ = ("_size", "items")
+
+    def __init__(self) -> None:
+        self.items: deque[_Update] = deque()
+        self._size = 0
+
+    def append(self, update: _Update) -> None:
+        """Add the next."""
+        self.items.append(update)
+        self._size += len(update[1])
+        while len(self.items) > 1 and (len(self.items) > _UPDATES or self._size > _UPDATE_BYTES):
+            self.popleft()
+
+    def popleft(self) -> _Update:
+        """Take the oldest out."""
+        update = self.items.popleft()
+        self._size -= len(update[1])
+        return update
+
+
 class _Unread:
-    """The updates that a stream has not given yet; of more than 1,000 the oldest make room.
+    """The updates that a stream has not given yet, as `_Updates` keeps them.
 
     Args:
         tell: is called once for all that comes until the next `take`.
@@ -443,7 +468,8 @@ class _Unread:
 
     def __init__(self, tell: Callable[[None], None]) -> None:
         self._tell = tell
-        self._updates: deque[_Update] = deque(maxlen=_UPDATES)
+        self._updates = _Updates()
+        self._lock = Lock()
         self._is_told = False
         self._has_ended = False
         self.is_over: bool = False
@@ -454,7 +480,8 @@ class _Unread:
         if update is None:
             self._has_ended = True
         else:
-            self._updates.append(update)
+            with self._lock:
+                self._updates.append(update)
         if not self._is_told:
             self._is_told = True
             self._tell(None)
@@ -463,15 +490,19 @@ class _Unread:
         """Take what has come; in the one thread that reads."""
         self._is_told = False  # first: what comes while this goes on is told again, if this does not see it
         has_ended = self._has_ended
-        while self._updates:
-            yield self._updates.popleft()
+        while (update := self._next()) is not None:
+            yield update
         self.is_over = has_ended
+
+    def _next(self) -> _Update | None:
+        with self._lock:
+            return self._updates.popleft() if self._updates.items else None
 
 
 class Stream:
     """The responses of one delegation in order: ACCEPTED, PROGRESS, and last the outcome.
 
-    Of those that nobody has taken it keeps 1,000: the oldest make room. It keeps none once its loop was left.
+    Of those that nobody has taken it keeps 1,000, and 8 MiB: the oldest make room. It keeps none once its loop was left.
 
     A task that is cancelled while it awaits the next cancels the delegation, as when it awaits the handle.
 

@@ -29,7 +29,9 @@ _CODES: Final = frozenset((
     "unreadable_response", "unserialisable", "usage", "wait_timeout", "wrong_result",
 ))  # fmt: skip
 """Codes that the bus itself gives; agents may give others."""
-_PERHAPS_DONE: Final = frozenset({"agent_crash", "agent_restarted", "broker_lost", "lease_lost", "node_lost"})
+_PERHAPS_DONE: Final = frozenset(
+    {"agent_crash", "agent_restarted", "broker_lost", "lease_lost", "node_lost", "wait_timeout"}
+)
 """Codes of retryable failures after which the work may have been done, or a part of it."""
 _BY_ITSELF: Final = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_OVERLOAD, Status.FAILED_EXECUTION})
 """Statuses that are tried again if their error is retryable."""

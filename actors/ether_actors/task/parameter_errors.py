@@ -14,6 +14,8 @@ _TOLD: Final = 64
 """Places that are told; a list may have 100,000 wrong items, of which nobody could be told at once."""
 
 
+_LONGEST: Final = 200
+"""Characters that are told of a name that is not known."""
 _UNKNOWN: Final = "Extra inputs are not permitted"
 """pydantic's words."""
 
@@ -46,7 +48,7 @@ class ParameterError(Exception):
         """
         problems = [] if error is None else error.errors(include_url=False)
         places = list(_places([(problem["loc"], problem) for problem in problems], params))
-        places += [_Place((name,), _UNKNOWN) for name in unknown]
+        places += [_Place((name[:_LONGEST],), _UNKNOWN) for name in unknown]
         message = f"{capability} does not take these params: {_text(places)}{fix}"
         missing = dict.fromkeys(place.name for place in places[:_TOLD] if place.is_missing)
         unexpected = dict.fromkeys(place.name for place in places[:_TOLD] if not place.is_missing)

@@ -127,7 +127,7 @@ def test_what_one_model_does_not_have_is_refused_as_what_parameters_do_not_have(
     )  # fmt: skip
     nested = misfit(method, {"topic": {"name": "x"}})
     assert (nested.missing, nested.unexpected) == (("name",), ("topic",))
-    assert str(nested).endswith("The params are the fields of Topic: {'depth': …}, not {'topic': {…}}.")
+    assert str(nested).endswith("The params are the fields of Topic: {'name': …}, not {'topic': {…}}.")
     assert handler(method).capability.params_schema["additionalProperties"] is False
 
 

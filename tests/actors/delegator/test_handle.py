@@ -283,6 +283,20 @@ def test_a_stream_that_is_read_slowly_gives_the_newest_updates_and_then_the_outc
     assert [response.data for response in stream] == [*range(1_500, 2_500), "end"]
 
 
+def test_large_updates_that_nobody_takes_are_bounded_in_bytes():
+    mine, large = handle(), "x" * 900_000
+    stream = iter(mine.stream())
+    deliver(mine, Status.PROGRESS, -1)
+    assert next(stream).data == -1
+    for number in range(30):
+        deliver(mine, Status.PROGRESS, [number, large])
+    deliver(mine, data="end")
+
+    assert sum(len(envelope) for _, envelope in mine._updates.items) <= 8 << 20
+    assert [response.data[0] for response in stream][:-1] == [*range(21, 30)]
+    assert [response.data[0] for response in mine.stream()][:-1] == [*range(21, 30)]
+
+
 def test_what_comes_while_a_stream_is_read_is_given_by_it():
     mine, seen = handle(), []
     deliver(mine, Status.PROGRESS, 0)

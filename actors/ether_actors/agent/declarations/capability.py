@@ -224,8 +224,10 @@ class Handler:
         unknown, fix = [], ""
         if self._known is not None and isinstance(value, Mapping):
             unknown = [str(name) for name in value if name not in self._known]
-            if unknown == [self._field]:
-                shown = f"{{{min(self._known)!r}: …}}" if self._known else "{}"
+            if unknown == [self._field] and isinstance(value[self._field], Mapping):
+                fields = self._whole.model_fields
+                first = next((name for name, info in fields.items() if info.is_required()), next(iter(fields), ""))
+                shown = f"{{{first!r}: …}}" if first else "{}"
                 fix = f". The params are the fields of {self._whole.__name__}: {shown}, not {{{self._field!r}: {{…}}}}."
         return ParameterError.of(self.capability.name, value, error, unknown, fix)
 

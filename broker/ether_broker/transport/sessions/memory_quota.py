@@ -15,8 +15,8 @@ _LEAST_SHIFT: Final = 10
 class MemoryQuota:
     """The bytes that all of it may take: an account may have half of them, and a 1,024th also when the rest is taken.
 
-    What was taken within the bound has room again after a restart, in whatever order the nodes come back; what was taken above it, by
-    the 1,024ths, may have none.
+    What was taken within the bound has room again after a restart, in whatever order the nodes come back; what was taken above
+    it, by the 1,024ths, may have none.
 
     Args:
         most: bytes.
