@@ -213,7 +213,8 @@ class Arena:
         for session in state.session_table.sessions:
             kept[session.account] += sum(cursor.size for cursor in session.cursors.values())
             kept[session.account] += sum(size_of(watched.target) for watched in session.monitors.values())
-            kept[session.account] += 64 * len(self.bus.supervisor._replay.asked.get(session, ()))
+            asked = len(self.bus.supervisor._replay.asked.get(session, ()))
+            kept[session.account] += 64 * max(0, asked - 4_000)
         for lease in state.leases.after(0):
             kept[lease.account] += lease.size
         assert state.memory.size == kept.total()

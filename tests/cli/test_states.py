@@ -119,7 +119,7 @@ def test_states_are_listed_and_that_of_an_agent_that_is_gone_is_forgotten(own: C
     assert head == ["AGENT", "VERSION", "BYTES", "NUMBER"]
     assert (row[:2], row[3]) == (["tally", "1"], "1")
     assert kept.code != 0
-    assert kept.err == "ether: invalid_envelope: tally is up: stop it before its state is forgotten.\n"
+    assert kept.err == "ether: invalid_envelope: tally is up, so its state is not forgotten: stop it.\n"
     assert "No agent 'taly' has saved a state. Did you mean 'tally'?" in wrong.err
     assert wrong.code == 2
     assert (forgotten.code, forgotten.err) == (0, "the state of tally is forgotten\n")

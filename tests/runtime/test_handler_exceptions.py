@@ -25,6 +25,7 @@ from ether import (
     capability,
 )  # fmt: skip
 from ether.testing import TestRuntime
+from ether_broker.errors import LeaseHeld, WaitTimeout
 
 PATIENCE = 20.0
 
@@ -120,6 +121,8 @@ def test_one_in_a_group_is_answered_as_it_is_alone(bus: Runtime, make: Callable[
         ([ValueError("a"), KeyError("b")], "exception", "ValueError: a; KeyError: 'b'", False, None),
         ([Busy(1.0), Busy(2.0), Busy()], "exception", "Busy: 429; Busy: 429; Busy: 429", True, 2.0),
         ([Busy(1.0), ValueError("a")], "exception", "Busy: 429; ValueError: a", False, None),
+        ([WaitTimeout("a"), Busy(1.0)], "exception", "WaitTimeout: a; Busy: 429", False, None),
+        ([LeaseHeld("a"), LeaseHeld("b")], "lease_held", "LeaseHeld: a; LeaseHeld: b", True, None),
         ([ValueError("a"), AgentCrash("b")], "agent_crash", "ValueError: a; AgentCrash: b", True, None),
         ([BudgetExceeded("a"), ValueError("b")], "exception", "BudgetExceeded: a; ValueError: b", False, None),
         ([ValueError(str(n)) for n in range(7)], "exception", "ValueError: 3 (and 3 more)", False, None),

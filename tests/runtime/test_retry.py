@@ -32,7 +32,14 @@ from ether import (
 )  # fmt: skip
 from ether.testing import TestRuntime
 from ether_broker.envelope.ids import PROCESS, is_rising, to_bytes
-from ether_broker.errors import ArtifactUnavailable, EtherError, JournalUnavailable, LeaseHeld, WaitTimeout
+from ether_broker.errors import (
+    ArtifactUnavailable,
+    BrokerUnavailable,
+    EtherError,
+    JournalUnavailable,
+    LeaseHeld,
+    WaitTimeout,
+)
 
 PATIENCE = 20.0
 SOON = Backoff(initial=0.001, maximum=0.01)
@@ -353,6 +360,7 @@ class Throttled(EtherError):
         (ArtifactUnavailable("its node is gone"), "artifact_unavailable", 2),
         (Throttled("slow down"), "throttled", 2),
         (WaitTimeout("a sub-delegation goes on"), "wait_timeout", 1),
+        (BrokerUnavailable("perhaps it was sent"), "broker_unavailable", 1),
         (UsageError("no"), "usage", 1),
     ],
     ids=lambda one: one if isinstance(one, str) else "",

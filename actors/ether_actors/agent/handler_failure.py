@@ -44,8 +44,8 @@ def told_of(error: BaseException) -> dict[str, Any]:
     """What is answered when a handler raised it, or its parameters raised it: arguments of `error_response`.
 
     A group, as `asyncio.TaskGroup` raises it, is answered as what is in it: with the code of that if it is one code, else as a
-    crash if one of them is, else as an exception. It is retryable if each exception says so, and none is the outcome of a
-    sub-delegation.
+    crash if one of them is, else as an exception. It is retryable if each exception says so, all have one code, by
+    which its delegator can tell whether it may be done again, and none is the outcome of a sub-delegation.
     """
     leaves = _leaves(error)
     if isinstance(leaves[0], ParameterError):
@@ -59,7 +59,7 @@ def told_of(error: BaseException) -> dict[str, Any]:
     code = next(iter(codes)) if len(codes) == 1 else AgentCrash.code if AgentCrash.code in codes else "exception"
     trace = "".join(traceback.format_exception(error))
     said: dict[str, Any] = {"status": Status.FAILED_EXECUTION, "code": code, "message": message, "traceback": trace}
-    if code != AgentCrash.code and all(map(_is_retryable, leaves)):
+    if len(codes) == 1 and code != AgentCrash.code and all(map(_is_retryable, leaves)):
         told = [getattr(leaf, "retry_after", None) for leaf in leaves]
         afters = [after for after in told if after is not None and is_amount(after)]
         said |= {"retryable": True, "retry_after": max(afters) if afters else None}

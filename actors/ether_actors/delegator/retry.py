@@ -30,7 +30,7 @@ _CODES: Final = frozenset((
 ))  # fmt: skip
 """Codes that the bus itself gives; agents may give others."""
 _PERHAPS_DONE: Final = frozenset(
-    {"agent_crash", "agent_restarted", "broker_lost", "lease_lost", "node_lost", "wait_timeout"}
+    {"agent_crash", "agent_restarted", "broker_lost", "broker_unavailable", "lease_lost", "node_lost", "wait_timeout"}
 )
 """Codes of retryable failures after which the work may have been done, or a part of it."""
 _BY_ITSELF: Final = frozenset({Status.REJECTED_CAPABILITY, Status.REJECTED_OVERLOAD, Status.FAILED_EXECUTION})

@@ -97,7 +97,7 @@ class BudgetAccount:
         with self._lock:
             for name, use in zip(_FIELDS, (cost, tokens, iterations), strict=True):
                 self._own[name] += use
-            return all(left >= 0 for left in self._left().values())
+            return all(left >= -_ROUNDING * getattr(self._limits, name) for name, left in self._left().items())
 
     def reserve(self, wanted: Budget | None) -> Budget | None:
         """Set aside what a sub-delegation may use: what it wants, or all that is left, and never more than that.

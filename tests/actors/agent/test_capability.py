@@ -48,6 +48,14 @@ class Empty(BaseModel):
     pass
 
 
+class Static(BaseModel):
+    a: int = 0
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: Any) -> Any:
+        return handler(source)
+
+
 class Renamed(BaseModel):
     new: int = 0
 
@@ -158,7 +166,15 @@ def test_a_model_that_is_no_dict_or_reads_it_in_its_own_way_is_asked_too():
     def counts(self, it: Counts): ...
     def renamed(self, it: Renamed): ...
     def empty(self, it: Empty): ...
+    def aliased(self, it: Aliased): ...
+    def static(self, it: Static): ...
+    def gives(self) -> Aliased: ...
 
+    assert str(misfit(aliased, {"it": {}})).endswith(
+        "The params are the fields of Aliased: {'title': …}, not {'it': {…}}."
+    )
+    assert arguments(static, {"a": 1, "b": 2})["it"].a == 1
+    assert handler(gives).capability.result_schema["required"] == ["name"]
     assert arguments(numbers, [1, 2])["it"].root == [1, 2]
     assert arguments(counts, {"a": 1})["it"].root == {"a": 1}
     assert "additionalProperties" not in handler(numbers).capability.params_schema

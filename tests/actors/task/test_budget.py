@@ -53,6 +53,13 @@ def test_a_use_is_taken_off_and_says_whether_the_budget_still_holds():
     assert spending.spent.max_tokens == 11
 
 
+def test_a_use_that_is_the_limit_but_for_rounding_holds():
+    spending = account(max_cost=1.0 - 0.3 - 0.3 - 0.3)
+
+    assert spending.spend(cost=0.1)
+    assert not spending.spend(cost=0.001)
+
+
 def test_what_has_no_limit_runs_out_never():
     spending = account(max_tokens=1)
 

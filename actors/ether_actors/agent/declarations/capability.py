@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
 from ether_actors.agent.declarations.class_checks import EVENT_MARK, check_is_new
 from ether_actors.agent.declarations.schedule import schedule_of
@@ -227,6 +228,7 @@ class Handler:
             if unknown == [self._field] and isinstance(value[self._field], Mapping):
                 fields = self._whole.model_fields
                 first = next((name for name, info in fields.items() if info.is_required()), next(iter(fields), ""))
+                first = next(iter(_aliases_of(fields[first])), first) if first else first
                 shown = f"{{{first!r}: …}}" if first else "{}"
                 fix = f". The params are the fields of {self._whole.__name__}: {shown}, not {{{self._field!r}: {{…}}}}."
         return ParameterError.of(self.capability.name, value, error, unknown, fix)
@@ -311,26 +313,38 @@ def _names_of(model: type[BaseModel]) -> frozenset[str] | None:
         or any(validator.info.mode != "after" for validator in validators)
         or model.__pydantic_root_model__
         or model.__init__ is not BaseModel.__init__
-        or model.__get_pydantic_core_schema__.__func__ is not BaseModel.__get_pydantic_core_schema__.__func__  # type: ignore[attr-defined]
+        or _function(model.__get_pydantic_core_schema__) is not _function(BaseModel.__get_pydantic_core_schema__)
     ):
         return None
     config = model.model_config
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     names: set[str] = set()
     for name, info in model.model_fields.items():
-        alias = info.validation_alias
-        choices = alias.choices if isinstance(alias, AliasChoices) else [] if alias is None else [alias]
-        names.update(str(choice.path[0]) if isinstance(choice, AliasPath) else choice for choice in choices)
-        if alias is None or by_name:
+        aliases = _aliases_of(info)
+        names.update(aliases)
+        if not aliases or by_name:
             names.add(name)
     return frozenset(names)
+
+
+def _aliases_of(info: FieldInfo) -> list[str]:
+    """The names under which a field may be given beside its own."""
+    alias = info.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [] if alias is None else [alias]
+    return [str(choice.path[0]) if isinstance(choice, AliasPath) else choice for choice in choices]
+
+
+def _function(method: object) -> object:
+    return getattr(method, "__func__", method)
 
 
 def _schema(adapter: TypeAdapter[Any] | None, mode: Any = "validation") -> Any:
     if adapter is None:
         return freeze({})
     try:
-        schema = adapter.json_schema(mode=mode)
+        schema = adapter.json_schema(
+            mode=mode, by_alias=mode == "validation"
+        )  # a model travels by its fields' own names
     except Exception:  # noqa: BLE001  a type without a JSON Schema still validates; the manifest just says less
         return freeze({})
     schema.pop("title", None)

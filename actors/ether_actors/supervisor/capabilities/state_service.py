@@ -181,8 +181,12 @@ class StateService:
         agent = self._state.registry.get(name.encode())
         may_come = agent is not None and (agent.session.lost or agent.session.is_expected)
         if agent is not None and not (may_come and params.get("expected") is True):
-            what = "stop it" if agent.is_hosted else "a node may bring it back"
-            raise InvalidEnvelope(f"{name} is {agent.condition.value}: {what} before its state is forgotten.")
+            fix = (
+                "stop it"
+                if agent.is_hosted
+                else "a node may bring it back: try again when it is not in the list of agents any more"
+            )
+            raise InvalidEnvelope(f"{name} is {agent.condition.value}, so its state is not forgotten: {fix}.")
         is_forgotten = self._state.agent_states.discard(name)
         if is_forgotten:
             self._state.event("agent_state_forgotten", agent=name)

@@ -104,10 +104,12 @@ class OutcomeReplay:
             )
         if len(waiting) + len(request_ids) > _IN_ANY_CASE:
             check_room(session, self._state.memory, _WAITING * len(request_ids))
-        self._remember(session, len(request_ids))
+        self._recount(session, len(waiting), len(waiting) + len(request_ids))
         waiting.extend(request_ids)
 
-    def _remember(self, session: Session, more: int) -> None:
+    def _recount(self, session: Session, before: int, after: int) -> None:
+        """Count the memory of what waits of a node, but for what may wait in any case, which must not take others' room."""
+        more = max(0, after - _IN_ANY_CASE) - max(0, before - _IN_ANY_CASE)
         self._state.memory.add(session.account, _WAITING * more)
 
     def _serve(self) -> float:
@@ -123,7 +125,7 @@ class OutcomeReplay:
         """Give out what is next; what a session asked for that was lost since stays where it is."""
         session, waiting = next(iter(self.asked.items()))
         if session.lost:
-            self._remember(session, -len(waiting))
+            self._recount(session, len(waiting), 0)
             del self.asked[session]
             return
         share = [waiting.popleft() for _ in range(min(LOOK_UPS_PER_STEP, len(waiting)))]
@@ -131,8 +133,9 @@ class OutcomeReplay:
         endings = map(ended.get, share)
         self._until = max((ended.forgotten_to if ending is None else ending.number for ending in endings), default=0)
         left = share if self._state.durable <= self._until else self._give(session, share)
-        self._remember(session, len(left) - len(share))
+        before = len(waiting) + len(share)
         waiting.extendleft(reversed(left))
+        self._recount(session, before, len(waiting))
         del self.asked[session]
         if waiting:
             self.asked[session] = waiting  # behind the others
@@ -258,7 +261,7 @@ class OutcomeReplay:
     def keep_unread(self, session: Session) -> None:
         """Keep the outcomes that a lost node may not have got, until its agents ask for them; it waits for nothing more."""
         state = self._state
-        self._remember(session, -len(self.asked.pop(session, ())))
+        self._recount(session, len(self.asked.pop(session, ())), 0)
         kept: list[tuple[bytes, bytes]] = []
         for header, envelope in self._unread(session):
             request_id, source = header.request_id, header.target

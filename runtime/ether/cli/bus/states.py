@@ -69,9 +69,12 @@ def forget(
     bus: NamedBusOptions,
     out: Output,
 ) -> None:
-    """Forget the state of an agent that is not on the bus; one that starts under its name begins anew."""
+    """Forget the state of an agent that is not on the bus; one that starts under its name begins anew.
+
+    With --journal end the nodes first that outlived their broker: the next change of an agent there is refused (`state_stale`).
+    """
     with _found(bus, journal) as found:
-        params = {"agent": agent, "expected": journal is not None}  # where no broker runs, no node will come
+        params = {"agent": agent, "expected": journal is not None}
         if not found.delegate("ether.forget-state", params).answer(_PATIENCE).unwrap().data["forgotten"]:
             raise _unknown(agent, found)
     out.note(f"the state of {agent} is forgotten")
