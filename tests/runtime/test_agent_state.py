@@ -391,8 +391,22 @@ class Strict(BaseModel):
 
 def test_the_state_of_an_agent_that_is_on_the_bus_is_not_forgotten(bus: Runtime) -> None:
     bus.start(Tally)
-    with pytest.raises(Rejected, match="tally is up: stop it before"):
+    with pytest.raises(Rejected, match="tally is up, so its state is not forgotten: stop it"):
         bus.forget_state("tally")
+
+
+def test_the_state_of_an_agent_whose_node_may_come_back_is_forgotten_only_if_that_is_said() -> None:
+    with TestRuntime() as bus:
+        other = bus.join("other")
+        other.start(Tally)
+        bus.delegate("tally.add", {"n": 1}).result().unwrap()
+        other.kill()
+        bus.advance(4.0)
+        with pytest.raises(Rejected, match="a node may bring it back: try again when it is not in the list"):
+            bus.forget_state("tally")
+        answer = bus.delegate("ether.forget-state", {"agent": "tally", "expected": True}).result()
+        assert answer.unwrap().data == {"forgotten": True}
+        assert bus.states() == []
 
 
 def test_a_class_whose_state_cannot_be_is_refused() -> None:

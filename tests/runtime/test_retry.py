@@ -380,6 +380,27 @@ def test_an_error_of_the_bus_that_a_handler_does_not_catch_says_so_too(
         assert failed.retry_after == 0.02
 
 
+class Passing(Agent):
+    runs = 0
+
+    @capability("passing.do")
+    def do(self, task: Task) -> None:
+        Passing.runs += 1
+        task.delegate("limited.never").result().unwrap()
+
+    @capability("limited.never")
+    def never(self) -> None:
+        raise RateLimited("slow down")
+
+
+def test_the_retryable_outcome_of_a_sub_delegation_that_is_let_out_is_not_tried_again(bus: Runtime) -> None:
+    Passing.runs = 0
+    bus.start_many(Passing, 2)
+    outcome = bus.delegate("passing.do", retry=Retry(backoff=SOON)).result(PATIENCE)
+
+    assert (outcome.error.code, outcome.error.retryable, Passing.runs) == ("failed", False, 1)
+
+
 def test_work_that_may_have_been_done_is_not_repeated_unasked(bus: Runtime) -> None:
     Flaky.plan = ["crash"]
     handle = bus.delegate("flaky.do", retry=Retry(backoff=SOON))

@@ -48,9 +48,10 @@ class Retry:
 
     Tried again is what may go better the next time and did not happen: what was refused for overload (after `retry_after` at
     least), whose agent was down, or which expired before it was started; and what the agent itself calls retryable, by an
-    exception with `retryable = True` or by its answer. Not tried again, unless `on` names it: what may have been done, or a
-    part of it (`TIMEOUT`, `node_lost`, `broker_lost`, `agent_crash`, `agent_restarted`, `lease_lost`), and what failed
-    (`exception`, `REJECTED_CONTEXT`). A delegation that was cancelled is never tried again.
+    exception with `retryable = True` or by its answer, or an error of the bus that it lets out. Not tried again, unless `on`
+    names it: what may have been done, or a part of it (`TIMEOUT`, `node_lost`, `broker_lost`, `agent_crash`,
+    `agent_restarted`, `lease_lost`, `wait_timeout`, `broker_unavailable`), and what failed (`exception`, `REJECTED_CONTEXT`).
+    A delegation that was cancelled is never tried again.
 
     Example:
         response = bus.delegate("text.count", {"text": "two words"}, retry=Retry(attempts=5, on={"node_lost"})).result()

@@ -16,6 +16,7 @@ from ether_actors.agent.declarations.event_handler import on_event
 from ether_actors.agent.declarations.schedule import every
 from ether_actors.task.parameter_errors import ParameterError
 from ether_actors.task.task import Task
+from ether_broker.encoding.frozen import thaw
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
@@ -42,6 +43,11 @@ class Numbers(RootModel[list[int]]):
 
 class Counts(RootModel[dict[str, int]]):
     pass
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
 
 
 class Empty(BaseModel):
@@ -137,6 +143,16 @@ def test_what_one_model_does_not_have_is_refused_as_what_parameters_do_not_have(
     assert (nested.missing, nested.unexpected) == (("name",), ("topic",))
     assert str(nested).endswith("The params are the fields of Topic: {'name': …}, not {'topic': {…}}.")
     assert handler(method).capability.params_schema["additionalProperties"] is False
+
+
+def test_the_schema_of_a_model_that_has_itself_inside_takes_what_the_handler_takes():
+    def method(self, tree: Tree): ...
+
+    schema = handler(method).capability.params_schema
+    given = {"name": "a", "children": [{"name": "b"}]}
+    jsonschema.validate(given, thaw(schema), cls=jsonschema.Draft202012Validator)
+    assert arguments(method, given)["tree"].children[0].name == "b"
+    assert misfit(method, {"name": "a", "nme": "b"}).unexpected == ("nme",)
 
 
 def test_a_model_with_defaults_alone_takes_no_params_but_not_others():

@@ -149,7 +149,11 @@ class Handler:
 
     def _params_schema(self) -> Any:
         schema = _schema(self._adapter)
-        return schema if self._known is None or not schema else freeze({**schema, "additionalProperties": False})
+        if (
+            self._known is None or not schema or "$ref" in schema
+        ):  # of a model that has itself inside it says nothing of that
+            return schema
+        return freeze({**schema, "additionalProperties": False})
 
     def _bind(self, name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> None:
         for parameter in parameters:
@@ -321,7 +325,7 @@ def _names_of(model: type[BaseModel]) -> frozenset[str] | None:
     names: set[str] = set()
     for name, info in model.model_fields.items():
         aliases = _aliases_of(info)
-        names.update(aliases)
+        names.update(aliases if config.get("validate_by_alias") is not False else ())
         if not aliases or by_name:
             names.add(name)
     return frozenset(names)
