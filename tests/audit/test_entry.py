@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ether.audit.entry import AuditEntry
+from ether_broker.envelope import payload
 from ether_broker.envelope.ids import new_id, to_text
 from ether_broker.envelope.payload import pack
 from ether_broker.envelope.status import Status
@@ -109,6 +110,15 @@ def test_whatever_the_bytes_are_an_entry_has_a_row(kind: Kind, body: bytes) -> N
 
     assert list(entry.row()) == FIELDS
     assert entry.what
+
+
+def test_ctrl_c_while_a_body_is_read_is_no_body_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_value: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(payload, "thaw", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        asked(b"text.count", text="two words").row()
 
 
 def test_flags_and_attempts_are_told() -> None:

@@ -92,6 +92,10 @@ class AuditEntry(Observation):
         try:
             return self._read()
         except (EtherError, ValueError, TypeError) as error:
+            if isinstance(
+                error.__cause__, KeyboardInterrupt
+            ):  # pydantic makes an error of Ctrl-C as it dumps a payload
+                raise error.__cause__ from None
             return {"unreadable": str(error)}
 
     def _read(self) -> dict[str, Any]:
