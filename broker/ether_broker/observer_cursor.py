@@ -12,7 +12,6 @@ OBSERVER_WINDOW_BATCHES: Final = 64
 """Batches that an observer may have unacknowledged."""
 OBSERVER_WINDOW_BYTES: Final = 8 << 20
 """Bytes of them after which no more is sent, of all observers of a node together; each may have one batch under way."""
-
 _OVERHEAD: Final = 2 << 10
 _OF_PREFIX: Final = 64
 """Bytes of memory of a cursor, and of each prefix beside its text."""

@@ -12,8 +12,6 @@ __all__ = ["ParameterError"]
 
 _TOLD: Final = 64
 """Places that are told; a list may have 100,000 wrong items, of which nobody could be told at once."""
-
-
 _LONGEST: Final = 200
 """Characters that are told of a name that is not known."""
 _UNKNOWN: Final = "Extra inputs are not permitted"

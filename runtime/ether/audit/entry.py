@@ -92,9 +92,8 @@ class AuditEntry(Observation):
         try:
             return self._read()
         except (EtherError, ValueError, TypeError) as error:
-            if isinstance(
-                error.__cause__, KeyboardInterrupt
-            ):  # pydantic makes an error of Ctrl-C as it dumps a payload
+            # pydantic makes an error of Ctrl-C as it dumps a payload.
+            if isinstance(error.__cause__, KeyboardInterrupt):
                 raise error.__cause__ from None
             return {"unreadable": str(error)}
 

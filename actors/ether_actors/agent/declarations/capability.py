@@ -108,17 +108,8 @@ class Handler:
     """The method of a capability, with what is needed to call it; one for each class, shared by its agents."""
 
     __slots__ = (
-        "_adapter",
-        "_field",
-        "_known",
-        "_names",
-        "_result",
-        "_whole",
-        "capability",
-        "function",
-        "is_async",
-        "task_name",
-    )
+        "_adapter", "_field", "_known", "_names", "_result", "_whole", "capability", "function", "is_async", "task_name",
+    )  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
         declared: _Declaration = getattr(function, _MARK)
@@ -149,9 +140,8 @@ class Handler:
 
     def _params_schema(self) -> Any:
         schema = _schema(self._adapter)
-        if (
-            self._known is None or not schema or "$ref" in schema
-        ):  # of a model that has itself inside it says nothing of that
+        # Beside the "$ref" of a model that has itself inside, it would refuse each field.
+        if self._known is None or not schema or "$ref" in schema:
             return schema
         return freeze({**schema, "additionalProperties": False})
 
@@ -346,9 +336,8 @@ def _schema(adapter: TypeAdapter[Any] | None, mode: Any = "validation") -> Any:
     if adapter is None:
         return freeze({})
     try:
-        schema = adapter.json_schema(
-            mode=mode, by_alias=mode == "validation"
-        )  # a model travels by its fields' own names
+        # A model that is sent has its fields' own names.
+        schema = adapter.json_schema(mode=mode, by_alias=mode == "validation")
     except Exception:  # noqa: BLE001  a type without a JSON Schema still validates; the manifest just says less
         return freeze({})
     schema.pop("title", None)

@@ -13,7 +13,7 @@ _LEAST_SHIFT: Final = 10
 
 
 class MemoryQuota:
-    """The bytes that all of it may take: an account may have half of them, and a 1,024th also when the rest is taken.
+    """The bytes that may be taken beside delegations: an account has half at most, and a 1,024th also when the rest is taken.
 
     What was taken within the bound has room again after a restart, in whatever order the nodes come back; what was taken above
     it, by the 1,024ths, may have none.
