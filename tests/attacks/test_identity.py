@@ -20,6 +20,7 @@ from ether_broker.observer_cursor import OBSERVER_WINDOW_BYTES
 from ether_broker.transport.sessions import backlog, session_table
 from ether_broker.transport.sessions.account import Account
 from ether_broker.transport.sessions.admission_control import MOST_SESSIONS
+from ether_broker.transport.sessions.memory_quota import MemoryQuota
 from ether_broker.wire.frame import MAX_FRAME_BYTES, Kind, join_frame, pack_envelope, read_frame
 from tests.actors.peers import Bus, Peer, request_id
 from tests.actors.recovery_world import World
@@ -423,6 +424,17 @@ def test_who_fills_the_broker_leaves_room_for_others():
     again.delegate("alice", to="bob", number=200, params="x" * 400)
     bus.step()
     assert [received.code for received in again.took(Kind.RESPONSE)] == ["broker_full"]
+
+
+def test_the_account_of_a_node_that_left_is_kept_while_its_leases_are():
+    table = Bus().state.session_table
+    kept, empty = table.account("holds"), table.account("nothing")
+    MemoryQuota().add(kept, 1)
+    table._most_accounts = 0
+    table._account_of("", "comes")
+
+    assert table.account("holds") is kept
+    assert table.account("nothing") is not empty
 
 
 def test_accounts_of_nodes_that_left_are_forgotten_once_nothing_is_kept_for_them(monkeypatch: pytest.MonkeyPatch):
