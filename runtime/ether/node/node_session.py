@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Container
+from itertools import dropwhile
 from typing import Any, Final
 
 from ether.node.agents.agent_host import AgentHost
@@ -87,6 +88,7 @@ class NodeSession:
         self._control_calls = control_calls
         self._artifact_fetcher = artifact_fetcher
         self._farewell = Latch()
+        self._said_anew: frozenset[bytes] = frozenset()
         self._greet_at = 0.0
         self._pause = _FIRST_PAUSE
 
@@ -224,7 +226,7 @@ class NodeSession:
         owed = frozenset(awaiting)
         again = [
             _once_more(envelope, ahead)
-            for envelope in left
+            for envelope in self._older(left)
             if _is_kept(envelope) and (envelope[0] != Kind.DELEGATION or read_header(envelope).request_id in owed)
         ]  # what has ended here, refused while there was no journal or cancelled, must not be begun after all
         left_agents = set[str]()
@@ -244,11 +246,7 @@ class NodeSession:
         self._outgoing.awaited.begin(awaiting)
         logger.warning("the broker is back: %d delegations are waited for", len(awaiting))
         return [
-            *_chunks(holding),
-            self._registration(),
-            *self._agent_host.registrations(but=left_agents),
-            *self._observers.wishes(),
-            *self._monitors.wishes(),
+            *self._anew(_chunks(holding), but=left_agents, monitors=self._monitors.wishes()),
             *again,
             *self._asked_before(left),
             *self._sender.last_words,
@@ -265,12 +263,10 @@ class NodeSession:
         def renew(left: list[bytes]) -> list[bytes]:
             owed.extend(self._outgoing.pending)
             monitors.extend(self._monitors.take())  # what is made from now on, the new broker watches
-            control = [envelope for envelope in left if _is_kept(envelope) and envelope[0] not in _MARKED]
+            older = self._older(left)
+            control = [envelope for envelope in older if _is_kept(envelope) and envelope[0] not in _MARKED]
             self._observers.begin_again()
-            return [
-                self._registration(), *self._agent_host.registrations(), *self._observers.wishes(), *control,
-                *self._asked_before(left), *self._sender.last_words,
-            ]  # fmt: skip
+            return [*self._anew(), *control, *self._asked_before(left), *self._sender.last_words]
 
         self._agent_host.call_off()
         self._begin_link(renew)
@@ -278,6 +274,22 @@ class NodeSession:
         logger.warning("the broker was lost, and with it %s that this node waited for", what)
         self._outgoing.lose(owed)
         self._monitors.lose(monitors, "broker_lost")
+
+    def _anew(
+        self, resume: Collection[bytes] = (), *, but: Container[str] = (), monitors: Collection[bytes] = ()
+    ) -> list[bytes]:  # fmt: skip
+        """What each session begins with: RESUME, who we are, our agents, and what we wish to hear."""
+        registrations = [self._registration(), *self._agent_host.registrations(but=but)]
+        anew = [*resume, *registrations, *self._observers.wishes(), *monitors]
+        self._said_anew = frozenset(anew)
+        return anew
+
+    def _older(self, left: list[bytes]) -> list[bytes]:
+        """What no session acknowledged, but for what the session before began with: this one begins with its own.
+
+        Else a node whose sessions are ended before they acknowledge anything says what it once said again in each.
+        """
+        return list(dropwhile(self._said_anew.__contains__, left))
 
     def _asked_before(self, left: list[bytes]) -> list[bytes]:
         """The REGISTERs that the broker before had taken and not answered; what observers ask is among their wishes."""

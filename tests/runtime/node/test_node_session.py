@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
 
 from ether import Agent, Runtime, capability
+from ether.node.agents.agent_host import _drains
 from ether.node.agents.begun_work import pack_begun
 from ether.node.node_session import _LOADS, _chunks
 from ether.testing import ManualClock
@@ -133,3 +138,45 @@ def test_an_agent_that_is_stopped_says_what_it_had_begun():
         unpack(envelope[read_header(envelope).body :]) for envelope in said if len(envelope) > 60 and envelope[0] == 22
     ]
     assert told == {"condition": "gone", "reason": "stopped", "begun": pack_begun([(handle.key, 1)])}
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_sessions_begin_with_does_not_pile_up_while_no_broker_acknowledges_it(goes_on: bool):
+    """A broker that begins session after session would be told n times as much in the n-th."""
+    with Runtime() as bus:
+        bus.start(Slow, name="a")
+        bus.start(Slow, name="gone")
+        session = bus.node._session
+        left = [unregistering({"condition": "gone", "reason": "stopped"})]
+        said: list[Counter[Kind]] = []
+
+        def begin(renew: Callable[[list[bytes]], list[bytes]]) -> None:
+            left[:] = renew(list(left))
+            said.append(Counter(Kind(envelope[0]) for envelope in left))
+
+        session._begin_link = begin
+        for number in range(5):
+            if number == 2:
+                bus.node.agent_host.begin_draining([cell for cell in bus.node.agent_host.cells if cell.name == "gone"])
+                left.append(_drains(b"gone"))
+            if goes_on:
+                begin(lambda left: session._resume(left, 0.0))
+            else:
+                session._restart()
+
+    assert said[0] == said[1]
+    assert said[2] == said[4] == said[1] + Counter({Kind.UNREGISTER: 2}), (
+        "as it was said once, and as each session says it"
+    )
+
+
+def test_who_starts_anew_under_the_name_of_one_that_left_is_registered_behind_its_leaving():
+    with Runtime() as bus:
+        bus.start(Slow, name="a")
+        register = pack_envelope(Kind.REGISTER, request_id=ID, source=b"a", body=Slow.packed_manifest())
+        left = [unregistering({"condition": "gone", "reason": "stopped"}), register]
+        for _ in range(3):
+            left = bus.node._session._resume(left, 0.0)
+
+    of_agent = [Kind(envelope[0]) for envelope in left if read_header(envelope).source == b"a"]
+    assert of_agent == [Kind.UNREGISTER, Kind.REGISTER]
