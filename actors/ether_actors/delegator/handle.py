@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from queue import SimpleQueue
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
+from ether_actors.delegator.updates import Unread, Update, Updates
 from ether_actors.threads.latch import Latch, Waitable
 from ether_actors.threads.loop_queue import LoopQueue, call_in
 from ether_broker.encoding.bounded import possible_containers
@@ -39,9 +39,6 @@ _SHALLOW: Final = 200
 """Maps and lists that can always be frozen, however they lie within each other."""
 _LEAVES: Final = frozenset(bytes([first]) for first in (*range(0x80), *range(0xA0, 0xDC), *range(0xE0, 0x100)))
 """What msgpack begins a value with that is neither a map nor a list."""
-_UPDATES: Final = 1_000
-_UPDATE_BYTES: Final = 8 << 20
-"""Progress responses that a handle keeps for somebody who has not looked yet, and their bytes; the oldest make room."""
 _RESENT: Final = int(Flag.RESENT)
 _PROGRESS: Final = Status.PROGRESS.code
 _OF_RESPONSE: Final = "the outcome has it: `await` the handle, or handle.result()"
@@ -51,7 +48,6 @@ _ELSEWHERE: Final = {
     ), _OF_RESPONSE),
     "progress": "iterate over handle.stream(), as in `for update in handle.stream(): print(update.progress)`",
 }  # fmt: skip
-_Update = tuple[Header, bytes]
 _T = TypeVar("_T")
 
 
@@ -146,8 +142,8 @@ class Handle:
         self._response: Response | None = None
         self._waiter: Latch | None = None
         self._callbacks: list[Callable[[Handle], None]] | None = None
-        self._listeners: list[Callable[[_Update | None], None]] | None = None
-        self._updates: _Updates | None = None
+        self._listeners: list[Callable[[Update | None], None]] | None = None
+        self._updates: Updates | None = None
 
     if not TYPE_CHECKING:
 
@@ -382,10 +378,10 @@ class Handle:
             listener(None)
         return True
 
-    def _update(self, update: _Update) -> None:
+    def _update(self, update: Update) -> None:
         with self._owner.lock:
             if self._updates is None:
-                self._updates = _Updates()
+                self._updates = Updates()
             if update[0].flags & _RESENT and self._came_before(*update):
                 return
             self._updates.append(update)
@@ -418,7 +414,7 @@ class Handle:
         """Be a handle of another delegation from now on."""
         self.key, self._sent, self._delegation = other.key, other._sent, None
 
-    def listen(self, listener: Callable[[_Update | None], None]) -> None:
+    def listen(self, listener: Callable[[Update | None], None]) -> None:
         """Call `listener` with each update so far and to come, and with None at the end."""
         with self._owner.lock:
             past = [] if self._updates is None else list(self._updates.items)
@@ -430,73 +426,10 @@ class Handle:
         if is_over:
             listener(None)
 
-    def unlisten(self, listener: Callable[[_Update | None], None]) -> None:
+    def unlisten(self, listener: Callable[[Update | None], None]) -> None:
         """Call a listener no more."""
         with self._owner.lock:
             self._listeners = [one for one in self._listeners or () if one != listener] or None
-
-
-class _Updates:
-    """The newest updates of a delegation: of more than 1,000, or 8 MiB, the oldest make room."""
-
-    __slots__ = ("_size", "items")
-
-    def __init__(self) -> None:
-        self.items: deque[_Update] = deque()
-        self._size = 0
-
-    def append(self, update: _Update) -> None:
-        """Add the next."""
-        self.items.append(update)
-        self._size += len(update[1])
-        while len(self.items) > 1 and (len(self.items) > _UPDATES or self._size > _UPDATE_BYTES):
-            self.popleft()
-
-    def popleft(self) -> _Update:
-        """Take the oldest out."""
-        update = self.items.popleft()
-        self._size -= len(update[1])
-        return update
-
-
-class _Unread:
-    """The updates that a stream has not given yet, as `_Updates` keeps them.
-
-    Args:
-        tell: is called once for all that comes until the next `take`.
-    """
-
-    def __init__(self, tell: Callable[[None], None]) -> None:
-        self._tell = tell
-        self._updates = _Updates()
-        self._lock = Lock()
-        self._is_told = False
-        self._has_ended = False
-        self.is_over: bool = False
-        """Whether there is an outcome, and nothing is left of what came before."""
-
-    def put(self, update: _Update | None) -> None:
-        """Add an update, or note that there is an outcome; in whatever thread brings it."""
-        if update is None:
-            self._has_ended = True
-        else:
-            with self._lock:
-                self._updates.append(update)
-        if not self._is_told:
-            self._is_told = True
-            self._tell(None)
-
-    def take(self) -> Iterator[_Update]:
-        """Take what has come; in the one thread that reads."""
-        self._is_told = False  # first: what comes while this goes on is told again, if this does not see it
-        has_ended = self._has_ended
-        while (update := self._next()) is not None:
-            yield update
-        self.is_over = has_ended
-
-    def _next(self) -> _Update | None:
-        with self._lock:
-            return self._updates.popleft() if self._updates.items else None
 
 
 class Stream:
@@ -519,7 +452,7 @@ class Stream:
         handle, owner = self._handle, self._handle._owner  # noqa: SLF001  a stream is the handle's other half
         news: SimpleQueue[None] = SimpleQueue()
         owner.check_may_wait()
-        unread = _Unread(news.put)
+        unread = Unread(news.put)
         handle.listen(unread.put)
         try:
             while not unread.is_over:
@@ -539,7 +472,7 @@ class Stream:
         handle, owner = self._handle, self._handle._owner  # noqa: SLF001  as above
         news: LoopQueue[None] = LoopQueue()
         owner.flush()
-        unread = _Unread(news.put)
+        unread = Unread(news.put)
         handle.listen(unread.put)
         try:
             while not unread.is_over:
