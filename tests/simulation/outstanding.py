@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
-from ether_actors.supervisor.delegations.rebalancing import TELL
+from ether_actors.supervisor.delegations.scale_reports import TELL
 from ether_actors.supervisor.registry.registration import Condition
 from ether_broker.envelope.payload import unpack
 from ether_broker.wire.frame import Kind, read_header

@@ -6,7 +6,7 @@ who calls whom       SupervisorActor ── step(arrivals, now) ──► Superv
                      └─ Administration  `ether.*`                  │   ──► LeaseService, JournalGc
                      ResponsePolicy  responses, cancellations ◄────┤   ──► Progress, Reassignment, Delivery
                      Membership      nodes, agents, watchers ◄─────┤
-                     Rebalancing     agents that scale ◄───────────┤   ──► Reassignment
+                     Rebalancing     agents that scale ◄───────────┤   ──► Reassignment, ScaleReports
                      ObserverFeed    what observers are sent ◄─────┤
                      ArtifactRelay   bytes between nodes ◄─────────┘
                      all of them     ──► BrokerState: SessionTable, Registry, Ledger, DeadLetters, Tap
@@ -34,6 +34,7 @@ from ether_actors.supervisor.delegations.reassignment import Reassignment
 from ether_actors.supervisor.delegations.rebalancing import Rebalancing
 from ether_actors.supervisor.delegations.recipient_policy import RecipientPolicy
 from ether_actors.supervisor.delegations.response_policy import ResponsePolicy
+from ether_actors.supervisor.delegations.scale_reports import ScaleReports
 from ether_actors.supervisor.journal.journal_gc import JournalGc
 from ether_actors.supervisor.membership.membership import Membership
 from ether_actors.supervisor.membership.outcome_replay import OutcomeReplay
@@ -168,7 +169,8 @@ class Supervisor:
         deadlines = Deadlines(self.state, delivery, self._administration.late)
         self._replay.on_back = self._progress.look_again
         relay = ArtifactRelay(self.state)
-        self.rebalancing: Rebalancing = Rebalancing(self.state, recipients, reassignment)
+        scale_reports = ScaleReports(self.state)
+        self.rebalancing: Rebalancing = Rebalancing(self.state, recipients, reassignment, scale_reports)
         self._membership = Membership(
             self.state, delivery, reassignment, self._replay, to_text(make_id()), on_lost=relay.lost
         )  # fmt: skip
@@ -204,12 +206,12 @@ class Supervisor:
             Kind.BYE: lambda session, _header, _envelope: membership.departures.leave(session),
             Kind.RESEND: lambda session, _header, _envelope: session_table.resend(session),
             Kind.RESUME: membership.resume,
-            Kind.SCALE: self.rebalancing.scaled,
+            Kind.SCALE: scale_reports.scaled,
         }
         """What takes an envelope of a kind of which the body is read, and charged before that."""
         self.state.schedule.jobs = (
             self._progress.job, delivery.job, deadlines.job, self._membership.job, self._membership.departures.job,
-            self._membership.monitors.job, self.lease_service.job, self.rebalancing.job, self.rebalancing.telling,
+            self._membership.monitors.job, self.lease_service.job, self.rebalancing.job, scale_reports.telling,
             self._replay.job, self._observer_feed.job,
         )  # fmt: skip
         self._late: float = max(_AWAKE, min(2.0, timing.silence * 2 / 3))

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ether_actors.supervisor.delegations.rebalancing import REBALANCED_PER_STEP, TELL
+from ether_actors.supervisor.delegations.rebalancing import REBALANCED_PER_STEP
+from ether_actors.supervisor.delegations.scale_reports import TELL
 from ether_actors.supervisor.registry.registration import Condition
 from ether_actors.supervisor.state.job_schedule import OWN
 from ether_broker.envelope.manifest.manifest import Capability, Manifest
@@ -324,8 +325,8 @@ def test_a_node_is_told_the_most_that_its_instances_had_together_since_it_was_to
     assert most(host) == [({"a": 1, "a-2": 1}, {})]
     host.send(Kind.UNREGISTER, source=b"a-2", body={"condition": "gone"})
     bus.step()
-    loads = bus.supervisor.rebalancing._instances[bus.agent("a")].loads
-    assert {session.node: list(load.instances) for session, load in loads.items()} == {"host": [bus.agent("a")]}
+    loads = bus.supervisor.rebalancing._reports._loads
+    assert {session.node: list(load.instances) for (_, session), load in loads.items()} == {"host": [bus.agent("a")]}
 
 
 def test_a_node_is_told_of_all_its_instances_at_one_moment() -> None:
@@ -808,10 +809,9 @@ def test_nothing_is_left_of_instances_that_have_gone() -> None:
         host.send(Kind.UNREGISTER, source=name, body={"condition": "gone", "reason": "stopped"})
     bus.pass_time(20.0)
     rebalancing = bus.supervisor.rebalancing
+    reports = rebalancing._reports
 
+    assert [len(table) for table in (rebalancing._instances, rebalancing._alike)] == [0] * 2
     assert [
-        len(rebalancing._instances),
-        len(rebalancing._alike),
-        len(rebalancing._names),
-        len(rebalancing._untold),
-    ] == [0] * 4
+        len(table) for table in (reports._names, reports._told, reports._untold, reports._loads, reports._load)
+    ] == [0] * 5

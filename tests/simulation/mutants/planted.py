@@ -11,8 +11,8 @@ from weakref import ref
 import ether.node.agents.agent_schedules
 import ether.node.delegations.retried_delegation
 import ether_actors.agent.inbox
-import ether_actors.supervisor.delegations.rebalancing
 import ether_actors.supervisor.delegations.recipient_policy
+import ether_actors.supervisor.delegations.scale_reports
 import ether_actors.supervisor.journal.history
 import ether_actors.supervisor.recovery
 import ether_broker.mailbox.priority_queue
@@ -811,7 +811,7 @@ PLANTED: Final = (
     _mutant(
         "what waits is told late",
         "scale",
-        (ether_actors.supervisor.delegations.rebalancing, "TELL", lambda tell: 4 * tell),
+        (ether_actors.supervisor.delegations.scale_reports, "TELL", lambda tell: 4 * tell),
         2,
         "scale",
     ),
