@@ -36,6 +36,9 @@ def agent_of(made: Any) -> Agent:
     """
     if isinstance(made, Agent):
         return made
+    if isinstance(made, type):
+        msg = f"The factory gave the class {made.__name__}, not an agent: let it give {made.__name__}()."
+        raise UsageError(msg)
     if not is_agent(made):
         kind = type(made).__name__
         msg = f"{kind} is not an Agent: derive it from ether.Agent, or give it execute, can_handle and capabilities."

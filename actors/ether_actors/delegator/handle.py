@@ -46,6 +46,7 @@ _ELSEWHERE: Final = {
     **dict.fromkeys((
         "confidence", "data", "error", "from_agent", "ok", "retry_after", "status", "summary", "unresolved", "unwrap",
     ), _OF_RESPONSE),
+    "wait": "handle.result(timeout) waits, and `await` the handle does in an event loop",
     "progress": "iterate over handle.stream(), as in `for update in handle.stream(): print(update.progress)`",
 }  # fmt: skip
 _T = TypeVar("_T")
@@ -201,22 +202,17 @@ class Handle:
         patience = None if timeout is None else checked_timeout(timeout)
         if not self._done:
             self._owner.check_may_wait()
-            self.wait(patience)
+            self._wait(patience)
         return self.outcome()
 
     def answer(self, timeout: float) -> Response:
         """As `result`, also in a user's own event loop, which stands still meanwhile: the bus itself answers at once."""
         if not self._done:
             self._owner.check_may_wait(in_own_loop=True)
-            self.wait(timeout)
+            self._wait(timeout)
         return self.outcome()
 
-    def wait(self, timeout: float | None) -> None:
-        """Wait for the outcome, whatever thread this is.
-
-        Raises:
-            WaitTimeout: as `result`.
-        """
+    def _wait(self, timeout: float | None) -> None:
         owner = self._owner
         owner.flush()
         made = self._waiter or Latch()  # not with the lock: any call may run a user's finalizer, which may wait

@@ -9,9 +9,10 @@ from typing import Final
 
 from ether_actors.backoff import Backoff
 from ether_actors.number_check import check_number
+from ether_broker import errors
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import Status
-from ether_broker.errors import InvalidSpec, UsageError
+from ether_broker.errors import EtherError, InvalidSpec, UsageError
 from ether_broker.name_hint import hint_fields, is_typo, nearest
 
 __all__ = ["Retry", "check_retry"]
@@ -28,7 +29,11 @@ _CODES: Final = frozenset((
     "too_deep", "too_many_leases", "too_many_subscribers", "unfinished", "unknown_agent", "unknown_parent",
     "unreadable_response", "unserialisable", "usage", "wait_timeout", "wrong_result",
 ))  # fmt: skip
-"""Codes that the bus itself gives; agents may give others."""
+"""Codes that outcomes have from the bus itself; agents may give others."""
+_OF_ERRORS: Final = frozenset(
+    one.code for one in vars(errors).values() if isinstance(one, type) and issubclass(one, EtherError)
+)
+"""Codes that an outcome has whose handler let such an error out."""
 _PERHAPS_DONE: Final = frozenset(
     {"agent_crash", "agent_restarted", "broker_lost", "broker_unavailable", "lease_lost", "node_lost", "wait_timeout"}
 )
@@ -121,14 +126,15 @@ class Retry:
 
 def _check_word(word: str) -> None:
     known = sorted(status.value for status in set(Status) - _FINAL)
-    if word in known or word in _CODES:
+    codes = _CODES | _OF_ERRORS
+    if word in known or word in codes:
         return
     if word in _FINAL or word.isupper():
         raise InvalidSpec(f"Retry: on has {word!r}, which is no failure.{nearest(word, known)}")
     status = next((status for status in known if status.replace("_", "") == word.upper().replace("_", "")), None)
     if status is not None:
         raise InvalidSpec(f"Retry: on has {word!r}, which is no code. Did you mean {status!r}?")
-    meant = next((code for code in sorted(_CODES) if is_typo(word, code)), None)
+    meant = next((code for code in sorted(codes) if is_typo(word, code)), None)
     if not word.islower() or meant is not None:
         hint = "Of an exception in a handler the code is 'exception'." if meant is None else f"Did you mean {meant!r}?"
         raise InvalidSpec(f"Retry: on has {word!r}, which is no code. {hint}")

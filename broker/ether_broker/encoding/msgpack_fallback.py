@@ -10,12 +10,10 @@ from typing import Any, Final, NoReturn
 from uuid import UUID
 
 import msgpack
-from pydantic import BaseModel
 
-__all__ = ["OPT_NON_STR_KEYS", "OPT_SERIALIZE_PYDANTIC", "MsgpackDecodeError", "MsgpackEncodeError", "packb", "unpackb"]
+__all__ = ["OPT_NON_STR_KEYS", "MsgpackDecodeError", "MsgpackEncodeError", "packb", "unpackb"]
 
 OPT_NON_STR_KEYS: Final = 1 << 1
-OPT_SERIALIZE_PYDANTIC: Final = 1 << 9
 
 _DEEPEST: Final = 255
 """Containers within each other that ormsgpack packs."""
@@ -81,7 +79,6 @@ class _Plain:
 
     def __init__(self, default: Callable[[Any], Any] | None, option: int) -> None:
         self._default = default
-        self._is_model = bool(option & OPT_SERIALIZE_PYDANTIC)
         self._may_have_keys = bool(option & OPT_NON_STR_KEYS)
 
     def value(self, value: Any, depth: int) -> Any:
@@ -100,8 +97,6 @@ class _Plain:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = (field.name for field in dataclasses.fields(value))
             return {name: self.value(getattr(value, name), depth + 1) for name in names if name[0] != "_"}
-        if self._is_model and isinstance(value, BaseModel):
-            return {name: self.value(item, depth + 1) for name, item in value if name[0] != "_"}
         if self._default is None:
             raise MsgpackEncodeError(f"Type is not msgpack serializable: {type(value).__name__}")
         return self.value(self._default(value), depth + 1)

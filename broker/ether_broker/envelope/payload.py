@@ -25,17 +25,23 @@ __all__ = ["EMPTY", "MAX_PAYLOAD", "Payload", "pack", "readable", "unpack"]
 MAX_PAYLOAD: Final = 1 << 20
 """Bytes that one envelope may have; the default limit of a bus (1 MiB)."""
 
-_OPTIONS = ormsgpack.OPT_SERIALIZE_PYDANTIC | ormsgpack.OPT_NON_STR_KEYS
+_OPTIONS = ormsgpack.OPT_NON_STR_KEYS
 
 
 def _convert(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return _dump(value)
     if isinstance(value, Payload):
         return value.value
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    raise TypeError
+    raise TypeError(f"Type is not msgpack serializable: {type(value).__name__}")
+
+
+def _dump(model: BaseModel) -> Any:
+    return model.model_dump(by_alias=True, warnings=False)
 
 
 _TRAVELS: Final = "numbers, text, bytes, lists, dicts, dataclasses or pydantic models"
@@ -44,8 +50,8 @@ _TRAVELS: Final = "numbers, text, bytes, lists, dicts, dataclasses or pydantic m
 def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:
     """Pack a value with msgpack; of a payload, its bytes as they are.
 
-    Takes None, bool, int of 64 bits, float, str, bytes, and dicts, lists and tuples of such; also dataclasses, pydantic
-    models, enums, datetimes (as RFC 3339 text), UUIDs and paths (as text).
+    Takes None, bool, int of 64 bits, float, str, bytes, and dicts, lists and tuples of such; also dataclasses, enums,
+    datetimes (as RFC 3339 text), UUIDs and paths (as text), and pydantic models, as their `model_dump(by_alias=True)`.
 
     Args:
         value: what is packed.
@@ -61,38 +67,41 @@ def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:
     try:
         packed = ormsgpack.packb(value, _convert, _OPTIONS)
     except (ormsgpack.MsgpackEncodeError, TypeError) as error:
-        path, culprit = _find(value, where)
+        path, culprit, why = _find(value, where, error)
         instead = getattr(type(culprit), "__ether_instead__", None)
         raise Unserialisable(
             f"{path} is a {type(culprit).__name__}, which cannot travel"
-            + (f": {instead}." if instead else f" ({error}): pass {_TRAVELS}.")
+            + (f": {instead}." if instead else f" ({why}): pass {_TRAVELS}.")
         ) from error
     if bounded and len(packed) > MOST_CONTAINERS:
         check_containers(packed)
     return packed
 
 
-def _find(value: Any, path: str) -> tuple[str, Any]:
-    """The innermost value that does not pack, with its path."""
+def _find(value: Any, path: str, why: Exception) -> tuple[str, Any, Exception]:
+    """The innermost value that does not pack, with its path, and what was raised."""
     items: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
         items = [(f"{path}[{key!r}]", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
         items = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-    elif isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        if isinstance(value, BaseModel):
-            names = [*type(value).model_fields, *(value.model_extra or {})]
-        else:
-            names = [
-                one.name for one in dataclasses.fields(value) if not one.name.startswith("_")
-            ]  # others do not travel
+    elif isinstance(value, BaseModel):
+        try:
+            dumped = _dump(value)
+        except Exception as error:  # noqa: BLE001  whatever a serializer of the model raises
+            return path, value, error
+        if not isinstance(dumped, Mapping):
+            return _find(dumped, path, why)
+        items = [(f"{path}.{name}", item) for name, item in dumped.items()]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in dataclasses.fields(value) if not one.name.startswith("_")]  # others do not travel
         items = [(f"{path}.{name}", getattr(value, name, None)) for name in names]
     for where, item in items:
         try:
             ormsgpack.packb(item, _convert, _OPTIONS)
-        except (ormsgpack.MsgpackEncodeError, TypeError):
-            return _find(item, where) if len(where) < 200 else (where, item)  # noqa: PLR2004
-    return path, value
+        except (ormsgpack.MsgpackEncodeError, TypeError) as error:
+            return _find(item, where, error) if len(where) < 200 else (where, item, error)  # noqa: PLR2004
+    return path, value, why
 
 
 def unpack(data: bytes, *, bounded: bool = False) -> Any:

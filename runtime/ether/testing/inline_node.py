@@ -120,18 +120,18 @@ class InlineHandle(Handle):
         if self.done or self._owner.resources.loop.is_current:
             return (yield from super().__await__())
         try:
-            yield from _moved(lambda: self.wait(None), self._owner.resources).__await__()
+            yield from _moved(lambda: self._wait(None), self._owner.resources).__await__()
         except asyncio.CancelledError:
             self.cancel()
             raise
         return self.outcome()
 
-    def wait(self, timeout: float | None) -> None:
-        """Run the bus until there is an outcome; see `Handle.wait`."""
+    def _wait(self, timeout: float | None) -> None:
+        """Run the bus until there is an outcome."""
         clock = self._owner.resources.monotonic
         began = clock()
         try:
-            super().wait(timeout)
+            super()._wait(timeout)
         except WaitTimeout as error:
             if timeout is None or clock() > began:  # `Stalled`, or a handler waited
                 raise

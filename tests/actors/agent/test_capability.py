@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import AliasChoices, AliasPath, BaseModel, Field, Json, RootModel, model_validator
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, Json, RootModel, computed_field, model_validator
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
 from ether_actors.agent.declarations.capability import Handler, WrongResult, capability
@@ -89,6 +89,18 @@ class Old(BaseModel):
 class Aliased(BaseModel):
     name: str = Field(validation_alias=AliasChoices("title", AliasPath("names", 0)))
     depth: int = Field(default=0, alias="d")
+
+
+class ByName(BaseModel, validate_by_alias=False):
+    no: int = Field(alias="number")
+
+
+class Both(BaseModel, populate_by_name=True):
+    no: int = Field(alias="number")
+
+    @computed_field
+    def double(self) -> int:
+        return 2 * self.no
 
 
 @dataclasses.dataclass
@@ -177,6 +189,20 @@ def test_a_model_that_says_what_it_does_with_others_is_asked():
     assert misfit(is_aliased, {"title": "a", "depth": 1}).unexpected == ("depth",)
 
 
+def test_a_model_is_read_under_the_names_that_it_takes_and_as_it_was_sent():
+    def by_name(self, it: ByName): ...
+    def both(self, it: Both): ...
+
+    assert arguments(by_name, {"no": 1})["it"].no == 1
+    assert misfit(by_name, {"number": 1}).unexpected == ("number",)
+    assert str(misfit(by_name, {"it": {}})).endswith("ByName: {'no': …}, not {'it': {…}}.")
+    assert set(handler(by_name).capability.params_schema["properties"]) == {"no"}
+    assert "additionalProperties" not in handler(both).capability.params_schema, "it has the alias alone"
+    for params in ({"no": 1}, {"number": 1}, Both(no=1)):
+        assert arguments(both, params)["it"].double == 2
+    assert misfit(both, {"no": 1, "treble": 3}).unexpected == ("treble",)
+
+
 def test_a_model_that_is_no_dict_or_reads_it_in_its_own_way_is_asked_too():
     def numbers(self, it: Numbers): ...
     def counts(self, it: Counts): ...
@@ -191,6 +217,7 @@ def test_a_model_that_is_no_dict_or_reads_it_in_its_own_way_is_asked_too():
     )
     assert arguments(static, {"a": 1, "b": 2})["it"].a == 1
     assert handler(gives).capability.result_schema["required"] == ["name"]
+    assert set(handler(gives).capability.result_schema["properties"]) == {"name", "d"}
     assert arguments(numbers, [1, 2])["it"].root == [1, 2]
     assert arguments(counts, {"a": 1})["it"].root == {"a": 1}
     assert "additionalProperties" not in handler(numbers).capability.params_schema

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 from hypothesis import given
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, RootModel, computed_field, field_serializer
 
 from ether_broker.envelope.payload import EMPTY, MAX_PAYLOAD, Payload, pack, unpack
 from ether_broker.errors import InvalidEnvelope, Unserialisable
@@ -167,7 +167,7 @@ class Loose(BaseModel, extra="allow"):
         ({"z": 1j}, r"value\['z'\] is a complex"),
         ([2**64], r"value\[0\] is a int"),
         ({"half": "\ud800"}, r"value\['half'\] is a str"),
-        (Order(lines=[Line(price=Decimal("1.10"))]), r"value\.lines\[0\]\.price is a Decimal"),
+        (Order(lines=[Line(price=Decimal("1.10"))]), r"value\.lines\[0\]\['price'\] is a Decimal"),
         ({"point": Point({1})}, r"value\['point'\]\.x is a set"),
         (Loose(more={1}), r"value\.more is a set"),
     ],
@@ -175,6 +175,38 @@ class Loose(BaseModel, extra="allow"):
 def test_what_cannot_travel_is_named_with_its_place(value: Any, where: str):
     with pytest.raises(Unserialisable, match=rf"^{where}, which cannot travel .*: pass numbers, text"):
         Payload.of(value)
+
+
+class Priced(BaseModel):
+    name: str = Field("pen", alias="title")
+    price: Decimal = Decimal("1.10")
+    tags: set[str] = {"b", "a"}
+    secret: str = Field("s3cret", exclude=True)
+
+    @field_serializer("price")
+    def as_text(self, price: Decimal) -> str:
+        if not price:
+            raise ValueError("priceless")
+        return str(price)
+
+    @field_serializer("tags")
+    def as_list(self, tags: set[str]) -> list[str]:
+        return sorted(tags)
+
+    @computed_field
+    def cents(self) -> int:
+        return int(self.price * 100)
+
+
+def test_a_model_travels_as_it_serialises_itself():
+    seen = {"title": "pen", "price": "1.10", "tags": ["a", "b"], "cents": 110}
+
+    assert unpack(pack({"all": [Priced(), RootModel[list[Priced]]([Priced()])]})) == {"all": [seen, [seen]]}
+
+
+def test_what_a_serializer_of_a_model_raises_is_told():
+    with pytest.raises(Unserialisable, match=r"^value\['x'\] is a Priced, which cannot travel .*ValueError: priceless"):
+        pack({"x": Priced(price=Decimal(0))})
 
 
 def test_the_place_starts_with_the_name_that_is_given():

@@ -140,9 +140,10 @@ class Handler:
 
     def _params_schema(self) -> Any:
         schema = _schema(self._adapter)
-        # Beside the "$ref" of a model that has itself inside, it would refuse each field.
-        if self._known is None or not schema or "$ref" in schema:
-            return schema
+        if self._known is None or not self._known.issubset(schema.get("properties", ())):
+            return (
+                schema  # what it does not name, an alias or a field of a model that has itself inside, may be given too
+            )
         return freeze({**schema, "additionalProperties": False})
 
     def _bind(self, name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> None:
@@ -222,7 +223,8 @@ class Handler:
             if unknown == [self._field] and isinstance(value[self._field], Mapping):
                 fields = self._whole.model_fields
                 first = next((name for name, info in fields.items() if info.is_required()), next(iter(fields), ""))
-                first = next(iter(_aliases_of(fields[first])), first) if first else first
+                names = [*_aliases_of(fields[first]), first] if first else []
+                first = next((name for name in names if name in self._known), first)
                 shown = f"{{{first!r}: …}}" if first else "{}"
                 fix = f". The params are the fields of {self._whole.__name__}: {shown}, not {{{self._field!r}: {{…}}}}."
         return ParameterError.of(self.capability.name, value, error, unknown, fix)
@@ -311,11 +313,12 @@ def _names_of(model: type[BaseModel]) -> frozenset[str] | None:
     ):
         return None
     config = model.model_config
-    by_name = config.get("populate_by_name") or config.get("validate_by_name")
-    names: set[str] = set()
+    takes_alias = config.get("validate_by_alias") is not False
+    by_name = config.get("populate_by_name") or config.get("validate_by_name") or not takes_alias
+    names = {info.alias or name for name, info in model.model_computed_fields.items()}  # a model that is sent has them
     for name, info in model.model_fields.items():
         aliases = _aliases_of(info)
-        names.update(aliases if config.get("validate_by_alias") is not False else ())
+        names.update(aliases if takes_alias else ())
         if not aliases or by_name:
             names.add(name)
     return frozenset(names)
@@ -336,8 +339,7 @@ def _schema(adapter: TypeAdapter[Any] | None, mode: Any = "validation") -> Any:
     if adapter is None:
         return freeze({})
     try:
-        # A model that is sent has its fields' own names.
-        schema = adapter.json_schema(mode=mode, by_alias=mode == "validation")
+        schema = adapter.json_schema(mode=mode)
     except Exception:  # noqa: BLE001  a type without a JSON Schema still validates; the manifest just says less
         return freeze({})
     schema.pop("title", None)

@@ -71,7 +71,7 @@ def forget(
 ) -> None:
     """Forget the state of an agent that is not on the bus; one that starts under its name begins anew.
 
-    With --journal end the nodes first that outlived their broker: the next change of an agent there is refused (`state_stale`).
+    With --journal, first end nodes that outlived their broker: the next change of an agent there is refused (`state_stale`).
     """
     with _found(bus, journal) as found:
         params = {"agent": agent, "expected": journal is not None}

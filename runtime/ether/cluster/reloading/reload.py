@@ -7,7 +7,7 @@
        move there later, says each node's process
     3. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
     4. nodes whose process is to be another, one after the other
-    5. agents that have moved to another node, as their names are free now; what is gone, and waited for a successor of step 4
+    5. agents that have moved to another node, as their names are free now; what is gone, and waited for what is new in step 4
     6. nodes that take over the metrics address of another are asked whether they have it
 
 New ones come first, so that what waits for those that go finds them. So do those that scale and move: they are new on one node,
@@ -85,12 +85,18 @@ class Reload:
             if kind.names[0] not in agents_by_name(self.wanted.get(node))
         }  # fmt: skip
         self._successors = {
-            node: [kind for kind in one.agents if kind.agent.scale is not None and kind.agent.base_name in gone]
+            node: [
+                kind for kind in one.agents
+                if (kind.agent.base_name in gone if kind.agent.scale is not None
+                    else node in self._anew and before.isdisjoint(kind.names))
+            ]
             for node, one in self.wanted.items()
-        }
-        """{node: agents that scale, and take the place of some that are gone from another node}."""
+        }  # fmt: skip
+        """{node: agents that may take the place of some that are gone: those that scale have moved, others start in step 4}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
         """{node: agents that are gone, and stay until their successors are up on nodes of step 4}."""
+        self._unmade: set[str] = set()
+        """Agents that are gone, and cannot be made any more: they do not wait."""
         self._is_held = False
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
@@ -152,8 +158,7 @@ class Reload:
         left, ordered = list(self._anew), list[str]()
 
         def waits_for(node: str, other: str) -> bool:
-            successors = {kind.agent.base_name for kind in self._successors[other]}
-            return any(kind.agent.base_name in successors for kind in self._waiting.get(node, ()))
+            return any(map(self._is_succeeded({other}), self._waiting.get(node, ())))
 
         while left:
             free = (node for node in left if not any(waits_for(node, other) for other in left if other != node))
@@ -178,18 +183,36 @@ class Reload:
 
     def _failed_successors(self, nodes: Iterable[str]) -> set[str]:
         """What has failed of successors on some nodes, as the report tells it."""
-        told = {name for node in nodes for kind in self._successors[node] for name in (node, f"{node}/{kind.names[0]}")}
-        return told & self._failed.keys()
+        return self._failed.keys() & {
+            name
+            for node in nodes
+            for kind in self._successors[node]
+            for name in (node, *(f"{node}/{one}" for one in kind.names))
+        }
+
+    def _is_succeeded(self, nodes: Iterable[str]) -> Callable[[NamedAgents], bool]:
+        """Whether an agent that is gone may have a successor on some nodes.
+
+        One that scales goes on under its name. What another has for a successor, nothing tells: it may be whatever is new.
+        """
+        successors = [kind for node in nodes for kind in self._successors[node]]
+        scaled = {kind.agent.base_name for kind in successors if kind.agent.scale is not None}
+        has_others = any(kind.agent.scale is None for kind in successors)
+        return lambda kind: has_others or kind.agent.base_name in scaled
+
+    def _gone(self, node: str) -> list[NamedAgents]:
+        """The agents that a node has and no node is to have."""
+        going = set(self._going(node)) - self._moving
+        return [kind for kind in self._before[node].agents if going.issuperset(kind.names)]
 
     def _wait_for_successors(self) -> None:
         """Have agents that are gone stay until their successors are up, if these are of nodes whose process is to be another.
 
         Not so those whose name a single agent takes.
         """
-        bases = {kind.agent.base_name for node in self._anew for kind in self._successors[node]}
-        for node, one in self._before.items():
-            going = set(self._going(node)) - self._moving
-            waiting = [kind for kind in one.agents if kind.agent.base_name in bases and going.issuperset(kind.names)]
+        is_succeeded = self._is_succeeded(self._anew)
+        for node in self._before:
+            waiting = [kind for kind in self._gone(node) if is_succeeded(kind) and self._unmade.isdisjoint(kind.names)]
             if waiting:
                 self._waiting[node] = waiting
 
@@ -249,7 +272,9 @@ class Reload:
 
     def _look(self, node: str) -> None:
         """Ask a new process whether what a node is to have can be made; its own comes only when the one before has ended."""
-        agents = self.wanted[node].agents  # also one that has not changed: its module may have
+        wanted = agents_by_name(self.wanted[node])
+        waiting = filter(self._is_succeeded(self._anew), self._gone(node))  # its next process has them too
+        agents = [*self.wanted[node].agents, *waiting]  # also one that has not changed: its module may have
         if not agents:
             return
         own = self._process(node)
@@ -263,7 +288,10 @@ class Reload:
         finally:
             self._processes.remove(process.name)
         for name, why in failed.items():
-            self._failed.setdefault(node, f"{name}: {why}")
+            if name in wanted:
+                self._failed.setdefault(node, f"{name}: {why}")
+            else:
+                self._unmade.add(name)
 
     def _check(self, node: str) -> None:
         """Ask whether the agents that are to move to a node can be made there, before they are stopped where they are."""

@@ -286,7 +286,15 @@ class AgentScaling:
         instances = len(scaled.active)
         if instances > before and scaled in self._scaled:
             due = f"{outstanding} delegations wait or run, more than {scaled.scale.per} for each of {before}"
-            self._tell(scaled, before, instances, due if before >= scaled.scale.min else f"at least {scaled.scale.min}")
+            least = scaled.scale.min
+            why = (
+                due
+                if before >= least
+                else f"at least {least}"
+                if instances <= least
+                else f"at least {least}, and {due}"
+            )
+            self._tell(scaled, before, instances, why)
 
     def _failed(self, scaled: ScaledAgent) -> None:
         scaled.failures += 1

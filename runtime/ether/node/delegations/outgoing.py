@@ -37,7 +37,7 @@ _OWN_GRACE: Final = 0.5
 """Seconds that the handle of a repeated request waits beyond its deadline, so that the supervisor's TIMEOUT is here first."""
 _IN_LOOP: Final = (
     "This waits in the event loop, which then stands still: `await` the handle, `await bus.delegate(…)` instead of an ask, "
-    "and `async for` over a stream, as_completed or a map."
+    "`async for` over a stream, as_completed or a map, and `async with` over a lease."
 )
 _CLOSED: Final = "The runtime has been closed and delegates nothing more."
 _UNREACHABLE: Final = "The deadline passed and the supervisor did not say so: the broker is out of reach."
