@@ -54,7 +54,14 @@ if TYPE_CHECKING:
 __all__ = ["DRAIN", "Runtime"]
 
 logger: logging.Logger = logging.getLogger("ether.runtime")
-_ELSEWHERE: Final = {"after": "self.bus.after(seconds, …) of an agent"}
+_LISTENS: Final = "an agent with an `@on_event` method gets events: bus.start(Listener)"
+_ELSEWHERE: Final = {
+    "after": "self.bus.after(seconds, …) of an agent",
+    "emit": "bus.publish(topic, data)",
+    "on_event": _LISTENS,
+    "state": "bus.states() lists what agents have saved; ask the agent by a capability for what is in it",
+    "subscribe": _LISTENS,
+}
 DRAIN: Final = 5.0
 """Seconds that running work has when a runtime is closed."""
 _JOIN: Final = 10.0

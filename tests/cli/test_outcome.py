@@ -28,6 +28,14 @@ def test_a_summary_is_told_beside_the_data(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr() == ("[\n  1\n]\n", "COMPLETED by a in 250 ms: Booked.\n")
 
 
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.PARTIAL])
+def test_artifacts_are_told_with_their_path_and_size(capsys: pytest.CaptureFixture[str], status: Status) -> None:
+    artifacts = ({"path": "/notes/a\n.md", "size": 1_500}, {"path": "b.md"})
+    print_outcome(Response.parse({"request_id": ID, "status": status.code, "artifacts": artifacts}), Output())
+
+    assert capsys.readouterr().err.splitlines()[-2:] == ["  artifact: /notes/a .md, 1,500 bytes", "  artifact: b.md"]
+
+
 def test_a_record_begins_with_what_it_is_and_has_data_even_without_any() -> None:
     response = Response(request_id=ID, status=Status.COMPLETED)
 

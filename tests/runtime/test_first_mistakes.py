@@ -148,6 +148,11 @@ def test_a_bus_to_join_has_an_address(url: Any) -> None:
         (lambda bus: bus.start("Writer"), UsageError, "is 'Writer'; text is for Cluster and `ether up`."),
         (lambda bus: bus.start(Writer()), UsageError, "as in bus.start(Writer); this is a Writer."),
         (
+            lambda bus: bus.start(lambda: Writer),
+            UsageError,
+            "The factory gave the class Writer, not an agent: let it give Writer()",
+        ),
+        (
             lambda bus: bus.observe(Metre),
             UsageError,
             "of an ether.Observer class, as in bus.observe(Metre()); this is <class ",
@@ -349,12 +354,14 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
         def seek(self, task: Task) -> None:
             for owner, name in (
                 (bus, "after"),
+                (bus, "subscribe"),
                 (self.bus, "ask"),
                 (task, "publish"),
                 (task, "broadcast"),
                 (task, "nothing"),
                 (asked := task.delegate("seeker.echo"), "data"),
                 (asked, "progress"),
+                (asked, "wait"),
                 (self, "state"),
                 (self, "delegate"),
                 (self, "nothing"),
@@ -369,6 +376,10 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
     assert bus.delegate("seeker.seek").result().ok
     assert said == [
         "'TestRuntime' object has no attribute 'after': self.bus.after(seconds, …) of an agent",
+        (
+            "'TestRuntime' object has no attribute 'subscribe': an agent with an `@on_event` method gets events: "
+            "bus.start(Listener)"
+        ),
         "'AgentBus' object has no attribute 'ask': self.bus.delegate(…).result() waits for the outcome",
         "'Task' object has no attribute 'publish': self.bus.publish(topic, …)",
         "'Task' object has no attribute 'broadcast': task.delegate(…, to=NAME) for each",
@@ -377,6 +388,10 @@ def test_what_is_looked_for_elsewhere_is_told_where_it_is(bus: TestRuntime) -> N
         (
             "'InlineHandle' object has no attribute 'progress': iterate over handle.stream(), as in "
             "`for update in handle.stream(): print(update.progress)`"
+        ),
+        (
+            "'InlineHandle' object has no attribute 'wait': handle.result(timeout) waits, and `await` the handle does in an "
+            "event loop"
         ),
         (
             "'Seeker' object has no attribute 'state': the class declares it, as in `state: Counts`, by a pydantic model "

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Protocol
 from weakref import WeakSet
 
-import ormsgpack
 from pydantic import BaseModel, ValidationError
 
 from ether_broker.encoding.bounded import MOST_STATE
 from ether_broker.envelope.model import problem_words
-from ether_broker.envelope.payload import pack
+from ether_broker.envelope.payload import pack, unpack
 from ether_broker.errors import InvalidState
 from ether_broker.text import error_with_class, printable
 from ether_broker.unread_log import warn_unread
@@ -117,7 +116,7 @@ class StateKeeper:
         if saved is not None:
             self._begin_with(saved)
         else:
-            self._set(self._model.model_validate(_unpack(self._first), by_name=True, by_alias=False))
+            self._set(self._model.model_validate(unpack(self._first), by_name=True, by_alias=False))
             self._number, self._origin, self._packed = 0, b"", self._first
             self._known_to, self._is_saved = self._broker, True
         if self._reset is reset:
@@ -147,7 +146,7 @@ class StateKeeper:
 
     def roll_back(self) -> None:
         """Make the state again what it was when it was saved last: what changed it has failed."""
-        self._set(self._model.model_validate(_unpack(self._packed), by_name=True, by_alias=False))
+        self._set(self._model.model_validate(unpack(self._packed), by_name=True, by_alias=False))
 
     def _read(self, saved: SavedState) -> BaseModel:
         cls, name = type(self.agent), self.agent.agent_name
@@ -158,7 +157,7 @@ class StateKeeper:
             )
             raise InvalidState(msg)
         try:
-            found = _unpack(saved.data)
+            found = unpack(saved.data)
             if saved.version < self._version:
                 found = cls.migrate_state(found, saved.version)
             state = self._model.model_validate(found, by_name=True, by_alias=False)
@@ -182,7 +181,7 @@ class StateKeeper:
         Raises:
             ValueError: the model has not all of the fields.
         """
-        dumped = _unpack(pack(state.model_dump(by_alias=False, warnings="none"), where="state", bounded=True))
+        dumped = unpack(pack(state.model_dump(by_alias=False, warnings="none"), where="state", bounded=True))
         if dumped != found and (dropped := _dropped(state, dumped, found)) is not None:
             raise ValueError(f"the model has no field {dropped!r}")
 
@@ -213,7 +212,7 @@ class StateKeeper:
         """
         name = self.agent.agent_name
         try:
-            again = self._model.model_validate(_unpack(packed), by_name=True, by_alias=False)
+            again = self._model.model_validate(unpack(packed), by_name=True, by_alias=False)
             packed_again = pack(again.model_dump(by_alias=False, warnings="none"), where="state", bounded=True)
         except Exception as error:  # noqa: BLE001  whatever a validator raises
             raise InvalidState(f"The state of {name} could not be read again: {_words(error)}.") from None
@@ -233,10 +232,6 @@ class StateKeeper:
 def _forget(agent: str) -> str:
     command = f"`ether states forget {agent}`, with --journal PATH where no broker runs"
     return f"forget the state: bus.forget_state({agent!r}), or {command}"
-
-
-def _unpack(packed: bytes) -> Any:
-    return ormsgpack.unpackb(packed, option=ormsgpack.OPT_NON_STR_KEYS)
 
 
 def _words(error: BaseException) -> str:

@@ -111,6 +111,10 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
         ({"on": {7}}, r"on is \{7\}; give a set of words"),
         ({"on": {"TIMEOOT"}}, r"on has 'TIMEOOT', which is no failure. Did you mean 'TIMEOUT'\?"),
         ({"on": {"exeption"}}, r"on has 'exeption', which is no code. Did you mean 'exception'\?"),
+        (
+            {"on": {"broker_unavailible"}},
+            r"on has 'broker_unavailible', which is no code. Did you mean 'broker_unavailable'\?",
+        ),
         ({"on": {"timeout"}}, r"on has 'timeout', which is no code. Did you mean 'TIMEOUT'\?"),
         ({"on": {"time_out"}}, r"on has 'time_out', which is no code. Did you mean 'TIMEOUT'\?"),
         ({"on": {"failedexecution"}}, r"on has 'failedexecution', .* Did you mean 'FAILED_EXECUTION'\?"),

@@ -114,9 +114,17 @@ def print_outcome(response: Response, out: Output) -> None:
         took = "" if response.elapsed is None else f" in {seconds(response.elapsed)}"
         summary = f": {one_line(response.summary, _REASON)}" if response.summary else ""
         out.note(f"{response.status.name} by {response.from_agent}{took}{summary}")
+        for line in _artifacts(response):
+            out.note(line)
     else:
         for line in _reasons(response, debug=out.debug):
             say(line)
+
+
+def _artifacts(response: Response) -> Iterator[str]:
+    for artifact in response.artifacts:
+        size = "" if artifact.size is None else f", {artifact.size:,} bytes"
+        yield f"  artifact: {one_line(artifact.path, _REASON)}{size}"
 
 
 def _reasons(response: Response, *, debug: bool) -> Iterator[str]:
@@ -132,6 +140,7 @@ def _reasons(response: Response, *, debug: bool) -> Iterator[str]:
         yield f"  try again in {seconds(response.retry_after)}"
     yield from (f"  question: {one_line(question, _REASON)}" for question in response.questions)
     yield from (f"  unresolved: {one_line(item, _REASON)}" for item in response.unresolved)
+    yield from _artifacts(response)
     trace = response.error.traceback if response.error else None
     if trace and debug:
         yield trace.rstrip()
