@@ -31,7 +31,9 @@ _CODES: Final = frozenset((
 ))  # fmt: skip
 """Codes that outcomes have from the bus itself; agents may give others."""
 _OF_ERRORS: Final = frozenset(
-    one.code for one in vars(errors).values() if isinstance(one, type) and issubclass(one, EtherError)
+    one.code
+    for one in vars(errors).values()
+    if isinstance(one, type) and issubclass(one, EtherError) and not one.__subclasses__()
 )
 """Codes that an outcome has whose handler let such an error out."""
 _PERHAPS_DONE: Final = frozenset(

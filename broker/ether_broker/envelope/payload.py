@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from ether_broker.encoding.bounded import MOST_CONTAINERS, check_containers
 from ether_broker.encoding.frozen import freeze, thaw
 from ether_broker.errors import InvalidEnvelope, Unserialisable
+from ether_broker.text import error_with_class
 
 try:
     import ormsgpack
@@ -30,7 +31,10 @@ _OPTIONS = ormsgpack.OPT_NON_STR_KEYS
 
 def _convert(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return _dump(value)
+        try:
+            return _dump(value)
+        except Exception as error:  # whatever a serializer of the model raises
+            raise TypeError(error_with_class(error)) from error
     if isinstance(value, Payload):
         return value.value
     if isinstance(value, Mapping):
@@ -89,9 +93,9 @@ def _find(value: Any, path: str, why: Exception) -> tuple[str, Any, Exception]:
         try:
             dumped = _dump(value)
         except Exception as error:  # noqa: BLE001  whatever a serializer of the model raises
-            return path, value, error
+            return path, value, TypeError(error_with_class(error))
         if not isinstance(dumped, Mapping):
-            return _find(dumped, path, why)
+            return (path, value, why) if type(dumped) is type(value) else _find(dumped, path, why)
         items = [(f"{path}.{name}", item) for name, item in dumped.items()]
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [one.name for one in dataclasses.fields(value) if not one.name.startswith("_")]  # others do not travel

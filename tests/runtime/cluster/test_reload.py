@@ -1043,21 +1043,20 @@ def test_of_two_nodes_that_restart_the_one_to_which_an_agent_that_scales_goes_is
     assert (report.failed, restarts) == ({}, ["n2", "n1"])
 
 
-@pytest.mark.parametrize("home", ["n1", "n2"])
-def test_what_waits_for_an_agent_that_is_gone_goes_to_a_new_one_of_a_node_that_restarts(tmp_path: Path, home: str):
-    new = AgentSpec(KEEPER, "new")
-    wanted = [node(name, new, threads=2) if name == home else node(name) for name in ("n1", "n2")]
+@pytest.mark.parametrize("goes", [True, False], ids=["its node goes", "its node stays"])
+def test_what_waits_for_an_agent_that_is_gone_goes_to_a_new_one_of_a_node_that_restarts(tmp_path: Path, *, goes: bool):
+    wanted = [*([] if goes else [node("n1")]), node("n2", AgentSpec(KEEPER, "new"), threads=2)]
     with world(tmp_path, node("n1", AgentSpec(KEEPER, "old")), node("n2")) as it:
         handles = [it.begin("old"), *(it.bus.delegate("keep.word", timeout=60) for _ in range(3))]
         with it.reloading(*wanted) as reports:
             wait_until(lambda: any("restarts (threads)" in event for event in it.events), what="the node restarts")
             assert it.condition("old") is not None
         assert all(handle.result(20).ok for handle in handles)
-        assert it.agents() == {"new": home}
+        assert it.agents() == {"new": "n2"}
 
-    other = "n2" if home == "n1" else "n1"
+    went, stayed = ("n1",) if goes else (), () if goes else ("n1",)
     assert reports == [
-        ReloadReport(started=(f"{home}/new",), restarted={home: "threads"}, stopped=("n1/old",), unchanged=(other,))
+        ReloadReport(started=("n2/new",), restarted={"n2": "threads"}, stopped=(*went, "n1/old"), unchanged=stayed)
     ]
 
 

@@ -95,8 +95,6 @@ class Reload:
         """{node: agents that may take the place of some that are gone: those that scale have moved, others start in step 4}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
         """{node: agents that are gone, and stay until their successors are up on nodes of step 4}."""
-        self._unmade: set[str] = set()
-        """Agents that are gone, and cannot be made any more: they do not wait."""
         self._is_held = False
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
@@ -158,7 +156,8 @@ class Reload:
         left, ordered = list(self._anew), list[str]()
 
         def waits_for(node: str, other: str) -> bool:
-            return any(map(self._is_succeeded({other}), self._waiting.get(node, ())))
+            successors = {kind.agent.base_name for kind in self._successors[other]}
+            return any(kind.agent.base_name in successors for kind in self._waiting.get(node, ()))
 
         while left:
             free = (node for node in left if not any(waits_for(node, other) for other in left if other != node))
@@ -190,29 +189,21 @@ class Reload:
             for name in (node, *(f"{node}/{one}" for one in kind.names))
         }
 
-    def _is_succeeded(self, nodes: Iterable[str]) -> Callable[[NamedAgents], bool]:
-        """Whether an agent that is gone may have a successor on some nodes.
-
-        One that scales goes on under its name. What another has for a successor, nothing tells: it may be whatever is new.
-        """
-        successors = [kind for node in nodes for kind in self._successors[node]]
-        scaled = {kind.agent.base_name for kind in successors if kind.agent.scale is not None}
-        has_others = any(kind.agent.scale is None for kind in successors)
-        return lambda kind: has_others or kind.agent.base_name in scaled
-
-    def _gone(self, node: str) -> list[NamedAgents]:
-        """The agents that a node has and no node is to have."""
-        going = set(self._going(node)) - self._moving
-        return [kind for kind in self._before[node].agents if going.issuperset(kind.names)]
-
     def _wait_for_successors(self) -> None:
         """Have agents that are gone stay until their successors are up, if these are of nodes whose process is to be another.
 
-        Not so those whose name a single agent takes.
+        One that scales goes on under its name; not so one whose name a single agent takes. What another has for a successor
+        nothing tells: it may be whatever is new. It stays only where its process does: in the next one it may not start again.
         """
-        is_succeeded = self._is_succeeded(self._anew)
-        for node in self._before:
-            waiting = [kind for kind in self._gone(node) if is_succeeded(kind) and self._unmade.isdisjoint(kind.names)]
+        successors = [kind for node in self._anew for kind in self._successors[node]]
+        bases = {kind.agent.base_name for kind in successors if kind.agent.scale is not None}
+        has_others = any(kind.agent.scale is None for kind in successors)
+        for node, one in self._before.items():
+            going = set(self._going(node)) - self._moving
+            waiting = [
+                kind for kind in one.agents if going.issuperset(kind.names)
+                and (kind.agent.base_name in bases or (has_others and node not in self._anew))
+            ]  # fmt: skip
             if waiting:
                 self._waiting[node] = waiting
 
@@ -272,9 +263,7 @@ class Reload:
 
     def _look(self, node: str) -> None:
         """Ask a new process whether what a node is to have can be made; its own comes only when the one before has ended."""
-        wanted = agents_by_name(self.wanted[node])
-        waiting = filter(self._is_succeeded(self._anew), self._gone(node))  # its next process has them too
-        agents = [*self.wanted[node].agents, *waiting]  # also one that has not changed: its module may have
+        agents = self.wanted[node].agents  # also one that has not changed: its module may have
         if not agents:
             return
         own = self._process(node)
@@ -288,10 +277,7 @@ class Reload:
         finally:
             self._processes.remove(process.name)
         for name, why in failed.items():
-            if name in wanted:
-                self._failed.setdefault(node, f"{name}: {why}")
-            else:
-                self._unmade.add(name)
+            self._failed.setdefault(node, f"{name}: {why}")
 
     def _check(self, node: str) -> None:
         """Ask whether the agents that are to move to a node can be made there, before they are stopped where they are."""
