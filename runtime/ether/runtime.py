@@ -481,7 +481,7 @@ class Runtime:
         What runs has `timeout` seconds, what was not started goes to other holders or is refused.
 
         Args:
-            name: that it was started under, or else the first of its instances has.
+            name: that it was started under; without one, that of its class, as `Reader` is `reader`.
             timeout: seconds.
 
         Raises:

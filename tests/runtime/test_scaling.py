@@ -209,6 +209,19 @@ def test_an_instance_that_goes_ends_what_it_runs_and_hands_on_the_rest(double: T
     assert instances(double) == ["worker"] or instances(double) == ["worker-2"]
 
 
+def test_those_with_the_least_to_do_go_and_not_the_newest_that_works(double: TestRuntime) -> None:
+    double.start_many(Worker, scale=Scale(max=3, per=1, cooldown=2.0))
+    ask(double, 3, seconds=3.0)
+    double.advance(1.0)
+    assert instances(double) == ["worker", "worker-2", "worker-3"]
+    works = double.delegate("work.do", {"n": 100, "seconds": 60.0}, to="worker-3", timeout=900.0)
+    double.advance(30.0)
+
+    assert instances(double) == ["worker-3"]
+    double.advance(40.0)
+    assert works.result(0).ok
+
+
 def test_what_names_an_instance_that_goes_is_refused_when_it_has_gone_and_may_be_asked_again(
     double: TestRuntime,
 ) -> None:
@@ -483,6 +496,10 @@ def test_all_instances_are_stopped_together(double: TestRuntime) -> None:
         double.start_many(Worker, name="crew", scale=Scale(max=3))
     with pytest.raises(UnknownAgent, match=r"No agent 'crw' scales on this node\. Did you mean 'crew'\?"):
         double.stop_many("crw")
+    with pytest.raises(
+        UnknownAgent, match=r"'crew-2' is an instance of 'crew': bus\.stop_many\('crew'\) stops all of them"
+    ):
+        double.stop_many("crew-2")
     double.stop_many("crew", 0.0)
     double.advance(30.0)
 

@@ -409,5 +409,7 @@ def test_the_nodes_of_one_key_have_half_of_the_room(monkeypatch: pytest.MonkeyPa
     assert not states.has_room("b", SavedState(1, A, 1, bytes(1_000), "alice"))
     assert states.has_room("b", SavedState(1, A, 1, bytes(1_000), "bob"))
     assert states.has_room("a", SavedState(2, A, 1, bytes(4_700), "alice"))
+    states.put("c", SavedState(1, A, 1, bytes(4_400), "bob"))
+    assert not states.has_room("a", SavedState(2, A, 1, bytes(1_000), "bob")), "it would be all bob's"
     assert states.discard("a")
     assert states.has_room("b", SavedState(1, A, 1, bytes(4_700), "alice"))

@@ -166,7 +166,10 @@ class AgentScaling:
             scaled = next((scaled for scaled in self._scaled if scaled.name == name), None)
             if scaled is None:
                 hint = nearest(name, [scaled.name for scaled in self._scaled])
-                if name in self._agent_host.agent_names:
+                of = next((one.name for one in self._scaled if any(cell.name == name for cell in one.cells)), None)
+                if of is not None:
+                    hint = f" {name!r} is an instance of {of!r}: bus.stop_many({of!r}) stops all of them."
+                elif name in self._agent_host.agent_names:
                     hint = f" bus.stop({name!r}) ends one that was started without a `scale`."
                 raise UnknownAgent(f"No agent {name!r} scales on this node.{hint}")
             self._scaled.remove(scaled)
