@@ -162,7 +162,7 @@ class HostedAgents:
         never_up, earlier = self._names_never_up, tuple(self._starts)
         did_not_start = never_up - self._starting
         failed: dict[str, str] = {}
-        wanted = [kind for kind in without(wanted, going & did_not_start) if kind.names]
+        wanted = [kind for kind in without(wanted, going & never_up) if kind.names]
         wanted = list(self._possible(wanted, patience, failed))
         specs = {name: agent for agent, names in wanted for name in names}
         changed = {
@@ -194,7 +194,7 @@ class HostedAgents:
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
             "failed": failed, "overran": overran, "again": sorted(came & self._up - failed.keys()),
-            "never_up": sorted((self._never_up.keys() - self._starting) | (did_not_start - specs.keys())),
+            "never_up": sorted(self._never_up.keys() | (did_not_start - specs.keys())),
             "outdated": changed_sources(kind.agent.start for kind in self._kinds),
         }  # fmt: skip
 

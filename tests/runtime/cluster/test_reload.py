@@ -1043,9 +1043,12 @@ def test_of_two_nodes_that_restart_the_one_to_which_an_agent_that_scales_goes_is
     assert (report.failed, restarts) == ({}, ["n2", "n1"])
 
 
+@pytest.mark.parametrize("scale", [None, Scale(max=2)], ids=["single", "scales"])
 @pytest.mark.parametrize("goes", [True, False], ids=["its node goes", "its node stays"])
-def test_what_waits_for_an_agent_that_is_gone_goes_to_a_new_one_of_a_node_that_restarts(tmp_path: Path, *, goes: bool):
-    wanted = [*([] if goes else [node("n1")]), node("n2", AgentSpec(KEEPER, "new"), threads=2)]
+def test_what_waits_for_an_agent_that_is_gone_goes_to_a_new_one_of_a_node_that_restarts(
+    tmp_path: Path, scale: Scale | None, *, goes: bool
+):
+    wanted = [*([] if goes else [node("n1")]), node("n2", AgentSpec(PLAIN, "new", scale=scale), threads=2)]
     with world(tmp_path, node("n1", AgentSpec(KEEPER, "old")), node("n2")) as it:
         handles = [it.begin("old"), *(it.bus.delegate("keep.word", timeout=60) for _ in range(3))]
         with it.reloading(*wanted) as reports:
@@ -1388,7 +1391,7 @@ def test_new_agents_that_hang_have_one_patience_and_until_they_are_there_nothing
         report = it.reload(nodes)
         assert it.agents() == {"good": "n1", "gone": "n1"}
         again = it.reload(nodes)
-        assert it.agents() == {"good": "n1"}
+        assert it.agents() == {"good": "n1", "gone": "n1"}
         (tmp_path / "hold-first").unlink()
         wait_until(lambda: it.reload(nodes).is_complete, what="they start in the end")
         assert set(it.agents()) == {"good", "h1", "h2", "h3"}
@@ -1400,7 +1403,8 @@ def test_new_agents_that_hang_have_one_patience_and_until_they_are_there_nothing
             ("n1/h1", "n1/h2", "n1/h3"), "It has not started after 6 s, and goes on starting. Nothing was stopped."
         ),
     )  # fmt: skip
-    assert again.failed == dict.fromkeys(report.failed, "It has not started yet, and goes on starting.")
+    again_failed = "It has not started yet, and goes on starting. Nothing was stopped."
+    assert again.failed == dict.fromkeys(report.failed, again_failed)
     assert last == ReloadReport(unchanged=("n1", "n1/h1", "n1/h2", "n1/h3", "n1/good"))
 
 

@@ -84,15 +84,19 @@ class Reload:
             kind.agent.base_name for node, one in self._before.items() for kind in one.agents
             if kind.names[0] not in agents_by_name(self.wanted.get(node))
         }  # fmt: skip
-        self._successors = {
-            node: [
-                kind for kind in one.agents
-                if (kind.agent.base_name in gone if kind.agent.scale is not None
-                    else node in self._anew and before.isdisjoint(kind.names))
-            ]
+        self._going_on = {
+            node: [kind for kind in one.agents if kind.agent.scale is not None and kind.agent.base_name in gone]
             for node, one in self.wanted.items()
+        }
+        """{node: agents that scale, and take the place of some that are gone from another node}."""
+        self._coming_late = {
+            node: [
+                kind for kind in self.wanted[node].agents
+                if (not before.issuperset(kind.names) if kind.agent.scale is None else kind.names[0] not in before)
+            ]
+            for node in self._anew
         }  # fmt: skip
-        """{node: agents that may take the place of some that are gone: those that scale have moved, others start in step 4}."""
+        """{node whose process is to be another: agents that are new on it}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
         """{node: agents that are gone, and stay until their successors are up on nodes of step 4}."""
         self._is_held = False
@@ -156,7 +160,7 @@ class Reload:
         left, ordered = list(self._anew), list[str]()
 
         def waits_for(node: str, other: str) -> bool:
-            successors = {kind.agent.base_name for kind in self._successors[other]}
+            successors = {kind.agent.base_name for kind in self._going_on[other]}
             return any(kind.agent.base_name in successors for kind in self._waiting.get(node, ()))
 
         while left:
@@ -185,7 +189,7 @@ class Reload:
         return self._failed.keys() & {
             name
             for node in nodes
-            for kind in self._successors[node]
+            for kind in (*self._going_on[node], *self._coming_late.get(node, ()))
             for name in (node, *(f"{node}/{one}" for one in kind.names))
         }
 
@@ -195,9 +199,8 @@ class Reload:
         One that scales goes on under its name; not so one whose name a single agent takes. What another has for a successor
         nothing tells: it may be whatever is new. It stays only where its process does: in the next one it may not start again.
         """
-        successors = [kind for node in self._anew for kind in self._successors[node]]
-        bases = {kind.agent.base_name for kind in successors if kind.agent.scale is not None}
-        has_others = any(kind.agent.scale is None for kind in successors)
+        bases = {kind.agent.base_name for node in self._anew for kind in self._going_on[node]}
+        has_others = any(self._coming_late.values())
         for node, one in self._before.items():
             going = set(self._going(node)) - self._moving
             waiting = [
