@@ -7,6 +7,9 @@ import time
 from pathlib import Path
 from typing import Final, Protocol
 
+from ether_broker.errors import UsageError
+from ether_broker.number import is_number
+
 __all__ = ["Clock", "ManualClock", "SystemClock"]
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -64,7 +67,11 @@ class ManualClock:
     """
 
     def __init__(self, start: float = 1_000_000.0) -> None:
-        self._now = start
+        if not is_number(start):
+            raise UsageError(
+                f"ManualClock starts at seconds since 1970, and not at {start!r:.60}: when.timestamp() has them."
+            )
+        self._now = float(start)
         self._ahead = 0.0
         self._boots = 1
 

@@ -204,13 +204,16 @@ def test_a_delegator_that_died_collects_its_outcomes(kept: Bus):
         assert "knows nothing of it: it never arrived, or the broker" in outcome(unknown).explain()
 
 
-def test_an_agent_whose_name_was_taken_meanwhile_keeps_no_other_of_its_class_from_coming_back(kept: Bus):
+@pytest.mark.parametrize("others", [("first", "third"), ()], ids=["others", "alone"])
+def test_an_agent_whose_name_was_taken_meanwhile_is_told_and_keeps_no_other_of_its_class_from_coming_back(
+    kept: Bus, others: tuple[str, ...]
+):
     script = (
         "import sys, threading\n"
         "from ether import Runtime\n"
         "from tests.runtime.agents import Worker\n"
         "with Runtime.connect(sys.argv[1], name='far') as bus:\n"
-        "    for name in ('first', 'second', 'third'):\n"
+        f"    for name in {('second', *others)}:\n"
         "        bus.start(Worker, name=name)\n"
         "    print('up', flush=True)\n"
         "    sys.stdin.read()\n"
@@ -230,14 +233,16 @@ def test_an_agent_whose_name_was_taken_meanwhile_keeps_no_other_of_its_class_fro
 
         far.send_signal(signal.SIGCONT)
 
-        for name in ("first", "third"):
+        for name in others:
             wait_until(lambda name=name: condition_of(kept, name) == "up", 20.0, f"{name} is back")  # type: ignore[misc]
         kept.go()
-        assert all(
-            outcome(kept.begin("work.once", timeout=20.0, to=name), 20.0).ok for name in ("first", "second", "third")
-        )
+        assert all(outcome(kept.begin("work.once", timeout=20.0, to=name), 20.0).ok for name in ("second", *others))
         assert {entry["node"] for entry in kept.bus.agents() if entry["agent"] == "second"} == {"near"}
-        _, said = far.communicate(timeout=20.0)
+        assert far.stderr is not None
+        said = b""
+        while b"Stop them (bus.stop)" not in said and (line := far.stderr.readline()):
+            said += line
+        far.communicate(timeout=20.0)
         assert b"RuntimeWarning: agents that run on, but not on the bus: second. Stop them (bus.stop)" in said
 
 

@@ -37,6 +37,13 @@ class Query(BaseModel):
     limit: int = 10
 
 
+SEVEN = Query(limit=7)
+
+
+class Foreign:
+    pass
+
+
 class Numbers(RootModel[list[int]]):
     pass
 
@@ -201,6 +208,33 @@ def test_a_model_is_read_under_the_names_that_it_takes_and_as_it_was_sent():
     for params in ({"no": 1}, {"number": 1}, Both(no=1)):
         assert arguments(both, params)["it"].double == 2
     assert misfit(both, {"no": 1, "treble": 3}).unexpected == ("treble",)
+
+
+def test_the_default_of_what_takes_the_whole_body_counts_and_each_call_has_its_own():
+    def model(self, it: Query = SEVEN): ...
+    def packed(self, it: bytes = b"dd"): ...
+    def whole(self, params=None): ...
+    def annotated(self, it: Annotated[Query, Field(description="what is asked")]): ...
+    def short(self, it: Annotated[bytes, Field(max_length=2)]): ...
+
+    first = arguments(model, None)["it"]
+    assert first.limit == 7
+    assert arguments(model, None)["it"] is not first
+    assert arguments(model, {"limit": 3})["it"].limit == 3
+    assert arguments(packed, None) == {"it": b"dd"}
+    assert arguments(whole, None) == {"params": None}
+    assert arguments(annotated, {"limit": 3})["it"].limit == 3
+    assert misfit(annotated, {"it": {"limit": 3}}).unexpected == ("it",)
+    assert arguments(short, b"ab") == {"it": b"ab"}
+    assert misfit(short, "ab").unexpected == ("it",)
+    assert "at most 2 bytes" in str(misfit(short, b"abc"))
+
+
+def test_what_cannot_be_checked_is_told_with_its_method():
+    def gives(self) -> Foreign: ...
+
+    with pytest.raises(InvalidManifest, match=r"gives returns <class .*Foreign'>, which cannot be checked: Unable to"):
+        handler(gives)
 
 
 def test_a_model_that_is_no_dict_or_reads_it_in_its_own_way_is_asked_too():

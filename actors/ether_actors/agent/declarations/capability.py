@@ -5,10 +5,21 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 
 from ether_actors.agent.declarations.class_checks import EVENT_MARK, check_is_new
@@ -108,7 +119,8 @@ class Handler:
     """The method of a capability, with what is needed to call it; one for each class, shared by its agents."""
 
     __slots__ = (
-        "_adapter", "_field", "_known", "_names", "_result", "_whole", "capability", "function", "is_async", "task_name",
+        "_adapter", "_default", "_field", "_known", "_names", "_result", "_whole", "capability", "function", "is_async",
+        "task_name",
     )  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], namespace: dict[str, Any]) -> None:
@@ -120,13 +132,15 @@ class Handler:
         self._field: str | None = None
         self._names: dict[str, str] = {}
         self._whole: Any = None
+        self._default: Any = inspect.Parameter.empty
+        """What the parameter is that takes the whole body, where there are no params."""
         self._adapter: TypeAdapter[Any] | None = None
         self._known: frozenset[str] | None = None
         """What the params may have, where one model is all of them and does not say itself what it does with the rest."""
         self._bind(declared.name, parameters, hints)
         result = hints.get("return", Any)
         plain = result in (Any, None, type(None)) or result is Response or result is inspect.Parameter.empty
-        self._result: TypeAdapter[Any] | None = None if plain else TypeAdapter(result)
+        self._result: TypeAdapter[Any] | None = None if plain else self._checks(result, "returns")
         self.capability = Capability(
             name=declared.name,
             confidence=declared.confidence,
@@ -137,6 +151,13 @@ class Handler:
             params_schema=self._params_schema(),
             result_schema=_schema(self._result, mode="serialization"),
         )
+
+    def _checks(self, hint: Any, what: str) -> TypeAdapter[Any]:
+        try:
+            return TypeAdapter(hint)
+        except PydanticUserError as error:
+            msg = f"{self.function.__qualname__} {what} {hint!r:.80}, which cannot be checked: {str(error).splitlines()[0]}"
+            raise InvalidManifest(msg) from None
 
     def _params_schema(self) -> Any:
         schema = _schema(self._adapter)
@@ -154,11 +175,12 @@ class Handler:
         if len(parameters) == 1:
             only = parameters[0]
             hint = hints.get(only.name, Any)
-            is_model = isinstance(hint, type) and issubclass(hint, BaseModel) and not issubclass(hint, Artifact)
-            if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or hint is bytes):
-                self._field, self._whole = only.name, hint
-                self._adapter = None if hint in (Any, bytes) else TypeAdapter(hint)
-                self._known = _names_of(hint) if is_model else None
+            whole = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+            is_model = isinstance(whole, type) and issubclass(whole, BaseModel) and not issubclass(whole, Artifact)
+            if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or whole is bytes):
+                self._field, self._whole, self._default = only.name, whole, only.default
+                self._adapter = None if hint in (Any, bytes) else self._checks(hint, "takes")
+                self._known = _names_of(whole) if is_model else None
                 return
         fields: dict[str, Any] = {}
         extra: Literal["allow", "forbid"] = "forbid"
@@ -195,11 +217,14 @@ class Handler:
             InvalidEnvelope: as `unpack`.
         """
         value = unpack(params, bounded=True)
+        if value is None and self._default is not inspect.Parameter.empty:
+            assert self._field is not None
+            return {self._field: deepcopy(self._default)}
+        if self._whole is bytes and type(value) is not bytes:
+            msg = f"params has to be bytes and is a {type(value).__name__}"
+            raise ParameterError(msg, unexpected=(self._field or "",))
         if self._adapter is None:
             assert self._field is not None
-            if self._whole is bytes and type(value) is not bytes:
-                msg = f"params has to be bytes and is a {type(value).__name__}"
-                raise ParameterError(msg, unexpected=(self._field,))
             return {self._field: value}
         if value is None:
             value = {}

@@ -499,7 +499,7 @@ class AgentHost:
             for first in range(0, len(of_kind), most):
                 some, token = of_kind[first : first + most], self._resources.make_id()
                 source, body = some[0].name.encode(), manifest
-                if scales or len(some) > 1:
+                if scales or is_partial or len(some) > 1:
                     said = {name: True for name, is_so in (("scales", scales), ("partial", is_partial)) if is_so}
                     names = [cell.name for cell in some]
                     source, body = b"", pack({"agents": names, "manifest": manifest, **said})
