@@ -42,6 +42,8 @@ def test_every_command_has_help(alone: Command, command: str) -> None:
         (["log", "veryfy"], "No such command 'veryfy'. Did you mean 'verify'?"),
         (["trace"], "Missing argument 'ID'"),
         (["up", "--metrics", "x"], "No such option: --metrics. (`ether up"),
+        (["states", "-q", "list"], "No such option: -q. It stands before the command, as in `ether -q agents`"),
+        (["log", "--debug"], "No such option: --debug. It stands before the command, as in `ether --debug agents`"),
         (["states", "--name", "x", "list"], "No such option: --name. Options come after the subcommand (`ether states"),
         (["agents", "--conect", "x"], "No such option: --conect. Did you mean '--connect'?"),
         (["exec", "greeter"], "Missing argument 'CAPABILITY'"),

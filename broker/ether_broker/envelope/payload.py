@@ -48,7 +48,9 @@ def _dump(model: BaseModel) -> Any:
     return model.model_dump(by_alias=True, warnings=False)
 
 
-_TRAVELS: Final = "numbers, text, bytes, lists, dicts, dataclasses or pydantic models"
+_TRAVELS: Final = (
+    "numbers, text, bytes, lists, dicts, dataclasses or pydantic models, whose fields may have serializers"
+)
 
 
 def pack(value: Any, *, where: str = "value", bounded: bool = False) -> bytes:

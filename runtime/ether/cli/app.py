@@ -136,9 +136,15 @@ def _say(error: EtherError | OSError, out: Output) -> None:
             put(json_text({"error": fields}), sys.stderr)
 
 
+_BEFORE: Final = frozenset({"-q", "--quiet", "-v", "--verbose", "--debug"})
+"""Options of `ether` itself."""
+
+
 def _say_usage(error: Any) -> int:
-    ctx = getattr(error, "ctx", None)
-    if possibilities := getattr(error, "possibilities", None):
+    ctx, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if option in _BEFORE:
+        text = f"{error.message}. It stands before the command, as in `ether {option} agents`"
+    elif possibilities := getattr(error, "possibilities", None):
         hint = nearest(error.option_name, possibilities)  # of which click thinks that they are near
         text = f"{error.message}.{hint if '?' in hint else ''}"
     elif hasattr(error, "option_name") and getattr(getattr(ctx, "command", None), "commands", None):
