@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from math import isfinite
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -67,7 +68,7 @@ class ManualClock:
     """
 
     def __init__(self, start: float = 1_000_000.0) -> None:
-        if not is_number(start):
+        if not is_number(start) or not isfinite(start):
             raise UsageError(
                 f"ManualClock starts at seconds since 1970, and not at {start!r:.60}: when.timestamp() has them."
             )

@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -130,6 +131,8 @@ class Cluster:
         self._artifact_secrets: defaultdict[str, str] = defaultdict(lambda: os.urandom(32).hex())
         """Of each node, in hex: what it offered in one life can be fetched in the next."""
         self._hosted: dict[str, HostedNode] = {}
+        self._never_up: AbstractSet[str] = frozenset()
+        """Agents that had not been up yet when the last reload ended."""
         """What each node's process is asked for when it starts."""
         self._admitted: list[HostedNode] = []
         """Nodes that may host and observe what they do, whatever the access list says."""
@@ -294,11 +297,15 @@ class Cluster:
         """Have every node come up that can, and then make the steps of a reload."""
         process_supervisor.end_backoffs(spec.start_timeout + _START_GRACE)
         known = {name: self._current(name) for name in self._hosted}
-        reload = Reload(process_supervisor, known, spec.nodes, self._node_process, self._current, self._note)
+        reload = Reload(
+            process_supervisor, known, spec.nodes, self._node_process, self._current, self._note, self._never_up
+        )  # fmt: skip
         self._admit([*reload.hosted.values(), *reload.wanted.values()])
         reload.remove_down()
         self.spec, self._hosted = spec, reload.hosted
-        return reload.run()
+        report = reload.run()
+        self._never_up = reload.never_up
+        return report
 
     def _admit(self, nodes: list[HostedNode]) -> None:
         """Let these nodes into the bus and none that was before, where there are keys or an access list.

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import threading
 from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import AliasChoices, AliasPath, BaseModel, Field, Json, RootModel, computed_field, model_validator
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    Json,
+    RootModel,
+    computed_field,
+    model_validator,
+)
 
 from ether_actors.agent.agent import Agent, AsyncAgent, ThreadedAgent, default_name
 from ether_actors.agent.declarations.capability import Handler, WrongResult, capability
@@ -38,6 +49,7 @@ class Query(BaseModel):
 
 
 SEVEN = Query(limit=7)
+LOCK = threading.Lock()
 
 
 class Foreign:
@@ -215,6 +227,8 @@ def test_the_default_of_what_takes_the_whole_body_counts_and_each_call_has_its_o
     def packed(self, it: bytes = b"dd"): ...
     def whole(self, params=None): ...
     def annotated(self, it: Annotated[Query, Field(description="what is asked")]): ...
+    def read(self, it: Annotated[Query, BeforeValidator(lambda value: {"limit": int(value)})]): ...
+    def locked(self, params=LOCK): ...
     def short(self, it: Annotated[bytes, Field(max_length=2)]): ...
 
     first = arguments(model, None)["it"]
@@ -224,6 +238,8 @@ def test_the_default_of_what_takes_the_whole_body_counts_and_each_call_has_its_o
     assert arguments(packed, None) == {"it": b"dd"}
     assert arguments(whole, None) == {"params": None}
     assert arguments(annotated, {"limit": 3})["it"].limit == 3
+    assert arguments(read, "5")["it"].limit == 5
+    assert arguments(locked, None)["params"] is LOCK
     assert misfit(annotated, {"it": {"limit": 3}}).unexpected == ("it",)
     assert arguments(short, b"ab") == {"it": b"ab"}
     assert misfit(short, "ab").unexpected == ("it",)
@@ -233,6 +249,10 @@ def test_the_default_of_what_takes_the_whole_body_counts_and_each_call_has_its_o
 def test_what_cannot_be_checked_is_told_with_its_method():
     def gives(self) -> Foreign: ...
 
+    def bad(self, params: Annotated[str, Field(pattern="(")]): ...
+
+    with pytest.raises(InvalidManifest, match=r"bad takes .*, which cannot be checked: "):
+        handler(bad)
     with pytest.raises(InvalidManifest, match=r"gives returns <class .*Foreign'>, which cannot be checked: Unable to"):
         handler(gives)
 

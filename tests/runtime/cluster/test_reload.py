@@ -1063,6 +1063,22 @@ def test_what_waits_for_an_agent_that_is_gone_goes_to_a_new_one_of_a_node_that_r
     ]
 
 
+def test_what_never_was_up_is_new_also_when_its_node_restarts_in_a_later_reload(tmp_path: Path):
+    new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)}, intensity=0)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", AgentSpec(PLAIN, "old")), node("n2", AgentSpec(LEAVER))) as it:
+        first = it.reload(node("n1"), node("n2", AgentSpec(LEAVER), new))
+        second = it.reload(node("n1"), node("n2", AgentSpec(LEAVER), new, threads=2))
+        assert it.ask()["agent"] == "old"
+        (tmp_path / "broken").unlink()
+        third = it.reload(node("n1"), node("n2", AgentSpec(LEAVER), new, threads=2))
+        assert it.ask()["agent"] == "new"
+
+    assert "Nothing was stopped." in first.failed["n2/new"]
+    assert "What it succeeds was not stopped." in second.failed["n2/new"]
+    assert (third.failed, third.stopped) == ({}, ("n1/old",))
+
+
 def test_an_agent_that_is_gone_and_whose_class_is_too_does_not_keep_its_node_from_coming_back(
     tmp_path: Path, shop: Path
 ):

@@ -13,11 +13,13 @@ from pydantic import (
     AliasChoices,
     AliasPath,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
-    PydanticUserError,
+    PlainValidator,
     TypeAdapter,
     ValidationError,
+    WrapValidator,
     create_model,
 )
 from pydantic.fields import FieldInfo
@@ -33,6 +35,7 @@ from ether_broker.envelope.names import BUS_PREFIX
 from ether_broker.envelope.payload import pack, unpack
 from ether_broker.envelope.response import Response
 from ether_broker.errors import InvalidManifest
+from ether_broker.text import error_text, one_line
 
 if TYPE_CHECKING:
     from ether_actors.task.task import Task
@@ -155,8 +158,9 @@ class Handler:
     def _checks(self, hint: Any, what: str) -> TypeAdapter[Any]:
         try:
             return TypeAdapter(hint)
-        except PydanticUserError as error:
-            msg = f"{self.function.__qualname__} {what} {hint!r:.80}, which cannot be checked: {str(error).splitlines()[0]}"
+        except Exception as error:  # noqa: BLE001  whatever pydantic makes of an annotation
+            why = one_line(error_text(error), 200)
+            msg = f"{self.function.__qualname__} {what} {hint!r:.80}, which cannot be checked: {why}"
             raise InvalidManifest(msg) from None
 
     def _params_schema(self) -> Any:
@@ -180,7 +184,7 @@ class Handler:
             if only.kind is not only.VAR_KEYWORD and (is_model or only.name == "params" or whole is bytes):
                 self._field, self._whole, self._default = only.name, whole, only.default
                 self._adapter = None if hint in (Any, bytes) else self._checks(hint, "takes")
-                self._known = _names_of(whole) if is_model else None
+                self._known = _names_of(whole) if is_model and not _reads_itself(hint) else None
                 return
         fields: dict[str, Any] = {}
         extra: Literal["allow", "forbid"] = "forbid"
@@ -219,7 +223,8 @@ class Handler:
         value = unpack(params, bounded=True)
         if value is None and self._default is not inspect.Parameter.empty:
             assert self._field is not None
-            return {self._field: deepcopy(self._default)}
+            is_changeable = isinstance(self._default, (BaseModel, dict, list, set))
+            return {self._field: deepcopy(self._default) if is_changeable else self._default}
         if self._whole is bytes and type(value) is not bytes:
             msg = f"params has to be bytes and is a {type(value).__name__}"
             raise ParameterError(msg, unexpected=(self._field or "",))
@@ -347,6 +352,13 @@ def _names_of(model: type[BaseModel]) -> frozenset[str] | None:
         if not aliases or by_name:
             names.add(name)
     return frozenset(names)
+
+
+def _reads_itself(hint: Any) -> bool:
+    """Whether an annotation has a validator of what was given, which may be anything."""
+    return any(
+        isinstance(one, (BeforeValidator, PlainValidator, WrapValidator)) for one in getattr(hint, "__metadata__", ())
+    )
 
 
 def _aliases_of(info: FieldInfo) -> list[str]:

@@ -106,7 +106,7 @@ class Work:
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"--timeout is {self.timeout:g} and has to be more than 0 seconds.")
         given: dict[str, Any] = {
-            "params": collect_params(self.params, self.param or (), free),
+            "params": collect_params(self.params, self.param or (), free) or (None if self.params is None else {}),
             "context": None if self.context is None else read_json(self.context, "--context"),
             "objective": self.objective,
             "timeout": self.timeout,

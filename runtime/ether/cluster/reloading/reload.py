@@ -19,6 +19,7 @@ with what it answered last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
@@ -48,11 +49,13 @@ class Reload:
         process: describes the process of a node.
         names_of: the agents of a node under the names that they have.
         on_event: told in words which node restarts, and why.
+        never_up: agents that had not been up yet when the last reload ended, as its report names them.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, processes: ProcessSupervisor, known: Mapping[str, HostedNode], nodes: Iterable[NodeSpec],
         process: Callable[[str], ProcessSpec], names_of: Callable[[str], HostedNode], on_event: Callable[[str], None],
+        never_up: AbstractSet[str] = frozenset(),
     ) -> None:  # fmt: skip
         self._processes = processes
         self._before = {node: one for node, one in known.items() if processes.is_up(node)}
@@ -89,10 +92,14 @@ class Reload:
             for node, one in self.wanted.items()
         }
         """{node: agents that scale, and take the place of some that are gone from another node}."""
+        self._were_never_up = never_up
+        were_up = {
+            name for node, one in self._before.items() for name in agents_by_name(one) if f"{node}/{name}" not in never_up
+        }  # fmt: skip
         self._coming_late = {
             node: [
                 kind for kind in self.wanted[node].agents
-                if (not before.issuperset(kind.names) if kind.agent.scale is None else kind.names[0] not in before)
+                if (not were_up.issuperset(kind.names) if kind.agent.scale is None else kind.names[0] not in were_up)
             ]
             for node in self._anew
         }  # fmt: skip
@@ -110,6 +117,11 @@ class Reload:
         self._outdated: dict[str, Sequence[str]] = {}
         """{node: files that it imported before they were as they are}."""
         self._failed: dict[str, str] = {}
+
+    @property
+    def never_up(self) -> AbstractSet[str]:
+        """The agents that have not been up yet, as the report names them."""
+        return self._never_up.keys() | {name for name in self._were_never_up if name.split("/")[0] in self._unfit}
 
     def remove_down(self) -> None:
         """Remove what does not come up any more: it neither starts as it was, nor keeps its agents from others.
