@@ -31,6 +31,8 @@ MOST_FETCHED: Final = 4 << 30
 """Bytes of an artifact that are fetched from another machine, unless more are asked for (4 GiB)."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _MAKES: Final = "an Artifact is wanted: bus.artifact({path}) makes one, and task.artifact({path}) in a handler"
+_PATH: Final = 1_000
+"""Characters of a path in an error."""
 _SHOWN: Final = 80
 """Characters of a path that was given instead of an artifact that an error shows."""
 IDLE_TIMEOUT: Final = 30.0
@@ -76,6 +78,11 @@ class Artifact(Model):
     """Bytes."""
     source: ArtifactSource | None = None
     """Where other machines fetch it from: of one that `task.artifact`, `bus.artifact` or `lease.write` made."""
+
+    @property
+    def shown_path(self) -> str:
+        """The path as an error shows it: printable, and cut."""
+        return printable(self.path, _PATH)
 
     @model_validator(mode="before")
     @classmethod
@@ -147,7 +154,7 @@ class Artifact(Model):
                 copy.seek(0)
             except OSError as error:
                 raise ArtifactUnavailable(
-                    f"{printable(self.path)} cannot be kept here: {error.strerror or error}."
+                    f"{self.shown_path} cannot be kept here: {error.strerror or error}."
                 ) from error
             stack.pop_all()
             return copy
@@ -211,9 +218,7 @@ class Artifact(Model):
             part.replace(copy)
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise ArtifactUnavailable(
-                    f"{printable(self.path)} cannot be kept as {copy}: {error.strerror}."
-                ) from error
+                raise ArtifactUnavailable(f"{self.shown_path} cannot be kept as {copy}: {error.strerror}.") from error
             raise
         finally:
             part.unlink(missing_ok=True)
@@ -243,8 +248,11 @@ class Artifact(Model):
         if self.source is not None:
             _check_may_wait()
         if self.sha256 is None:
-            make = f"make it with bus.artifact({self.path!r}) or Artifact.of({self.path!r})"
-            msg = f"The artifact {self.path!r} has no digest: {make}. One of a response names no file that its specialist had."
+            path = self.path[:_PATH]
+            make = f"make it with bus.artifact({path!r}) or Artifact.of({path!r})"
+            msg = (
+                f"The artifact {path!r} has no digest: {make}. One of a response names no file that its specialist had."
+            )
             raise ArtifactMismatch(msg, self.path)
         try:
             return open_regular(Path(root, self.path))
@@ -254,7 +262,7 @@ class Artifact(Model):
     def _unreadable(self, error: OSError | ValueError) -> ArtifactMismatch:
         reason = error.strerror or error if isinstance(error, OSError) else error
         msg = (
-            f"{printable(self.path)} cannot be read here: {reason}. A relative path begins at `root`; and another machine can "
+            f"{self.shown_path} cannot be read here: {reason}. A relative path begins at `root`; and another machine can "
             "read what was made by `task.artifact(path)` or `bus.artifact(path)`."
         )
         return ArtifactMismatch(msg, self.path, self.sha256)
@@ -266,12 +274,12 @@ class Artifact(Model):
             raise self._mismatch(None, found)
         if max_bytes is not None and found > max_bytes:
             raise ArtifactUnavailable(
-                f"{printable(self.path)} has more than max_bytes={max_bytes:,}, the most that is read."
+                f"{self.shown_path} has more than max_bytes={max_bytes:,}, the most that is read."
             )
         most = MOST_FETCHED if max_bytes is None else max_bytes
         if self.size is None and found > most:
             raise ArtifactUnavailable(
-                f"{printable(self.path)} has more than {most:,} bytes, and nobody said how many were sealed: give max_bytes."
+                f"{self.shown_path} has more than {most:,} bytes, and nobody said how many were sealed: give max_bytes."
             )
         try:
             digest, size = digest_of(file, most if self.size is None else self.size, write)
@@ -286,7 +294,7 @@ class Artifact(Model):
     def _mismatch(self, digest: str | None, size: int) -> ArtifactMismatch:
         """The error, whose message tells nothing of the other file: it may go to who must not know."""
         sealed = "" if self.size is None else f"{self.size:,} "
-        msg = f"{printable(self.path)} is not what was sealed: {sealed}bytes with the SHA-256 {printable(self.sha256)}."
+        msg = f"{self.shown_path} is not what was sealed: {sealed}bytes with the SHA-256 {printable(self.sha256, _SHOWN)}."
         return ArtifactMismatch(msg, self.path, self.sha256, digest, size)
 
 

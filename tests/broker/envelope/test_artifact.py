@@ -37,6 +37,16 @@ def test_a_sealed_file_is_read_copied_and_verified(file: Path, tmp_path: Path):
     assert copy.read_bytes() == file.read_bytes()
 
 
+@pytest.mark.parametrize("sha256", [None, "0" * 64, "\x1b" * 900_000])
+@pytest.mark.parametrize("sign", ["\x1b", "a/"])
+def test_an_error_has_little_of_a_path_as_long_as_an_envelope(sign: str, sha256: str | None):
+    artifact = Artifact(path=450_000 * sign, sha256=sha256)
+
+    with pytest.raises(ArtifactMismatch) as caught:
+        artifact.read()
+    assert len(str(caught.value)) < 15_000
+
+
 @pytest.mark.parametrize("show", [repr, str, "{}".format, ascii])
 def test_the_key_is_not_shown(show: Callable[[object], str]):
     artifact = Artifact(path="/a", source=ArtifactSource(node="n", file="1-2", key="5ec8e7"))

@@ -87,22 +87,22 @@ class ArtifactFetcher:
         assert artifact.source is not None
         if not self._session_state.is_heard(self._resources.monotonic()):
             raise NodeAbsent(
-                f"The broker at {self._sender.link.endpoint} is silent, so that {printable(artifact.path)} is not fetched."
+                f"The broker at {self._sender.link.endpoint} is silent, so that {artifact.shown_path} is not fetched."
             )
         task = running_task()
 
         def check() -> None:
             if task is not None and task.cancelled:
-                raise FetchEnded(f"The delegation for which {printable(artifact.path)} was fetched has ended.")
+                raise FetchEnded(f"The delegation for which {artifact.shown_path} was fetched has ended.")
 
-        transfer = ArtifactTransfer(printable(artifact.path), artifact.size or 0)
+        transfer = ArtifactTransfer(artifact.shown_path, artifact.size or 0)
         had_one = False
         while not transfer.is_done:
             place = self._places.take(artifact.source.node, idle_timeout, check, had_one=had_one)
             if place is None:
                 raise ArtifactUnavailable(
                     f"Other artifacts are fetched, {MOST_OF_NODE} at a time of one node and {_TRANSFERS} in all, and no byte "
-                    f"of them came for {idle_timeout:g} s, so that {printable(artifact.path)} is not fetched."
+                    f"of them came for {idle_timeout:g} s, so that {artifact.shown_path} is not fetched."
                 )
             had_one = True
             try:
@@ -136,7 +136,7 @@ class ArtifactFetcher:
             check()
             if silent >= idle_timeout:
                 raise ArtifactUnavailable(
-                    f"No byte of {printable(artifact.path)} came for {idle_timeout:g} s; "
+                    f"No byte of {artifact.shown_path} came for {idle_timeout:g} s; "
                     f"{transfer.written:,} of {artifact.size:,} had come."
                 )
             try:
@@ -180,9 +180,7 @@ class ArtifactFetcher:
         assert wanted.artifact.source is not None
         target, body = wanted.artifact.source.node.encode(), pack(wanted)
         if len(body) > MOST_FETCH:
-            raise ArtifactUnavailable(
-                f"{printable(wanted.artifact.path)}: path and source are too long to be asked for."
-            )
+            raise ArtifactUnavailable(f"{wanted.artifact.shown_path}: path and source are too long to be asked for.")
         request_id = new_id()
         transfer.asked[request_id] = wanted.offset
         self._waiting[request_id] = answers
@@ -232,9 +230,7 @@ def _check_refusal(header: Header, envelope: bytes, artifact: Artifact) -> None:
     try:
         said = read_map(envelope[header.body :], CONTROL)
     except EtherError as error:
-        raise ArtifactUnavailable(
-            f"What was said instead of {printable(artifact.path)} cannot be read: {error}"
-        ) from error
+        raise ArtifactUnavailable(f"What was said instead of {artifact.shown_path} cannot be read: {error}") from error
     code, message = said.get("code"), printable(said.get("message", ""), _MOST_SAID)
     if code == TooMuch.code:
         return
@@ -242,4 +238,4 @@ def _check_refusal(header: Header, envelope: bytes, artifact: Artifact) -> None:
         raise NodeAbsent(message)
     if header.kind == Kind.CHUNK and code == ArtifactMismatch.code:
         raise ArtifactMismatch(message, artifact.path, artifact.sha256)
-    raise ArtifactUnavailable(message or f"{printable(artifact.path)} was refused without a reason.")
+    raise ArtifactUnavailable(message or f"{artifact.shown_path} was refused without a reason.")

@@ -34,7 +34,6 @@ from ether_broker.errors import (
     Unserialisable,
     UsageError,
 )
-from ether_broker.text import printable
 from ether_broker.wire.chunk import MOST_FETCH, ChunkRequest
 from ether_broker.wire.frame import Header, Kind, pack_envelope
 
@@ -181,10 +180,10 @@ class ArtifactServer:
         except OSError as error:
             if error.errno not in _REPLACED:
                 raise
-            raise ArtifactMismatch(_CHANGED.format(printable(artifact.path), self._name)) from None
+            raise ArtifactMismatch(_CHANGED.format(artifact.shown_path, self._name)) from None
         try:
             if _identity(os.fstat(file)) != source.file:
-                raise ArtifactMismatch(_CHANGED.format(printable(artifact.path), self._name))
+                raise ArtifactMismatch(_CHANGED.format(artifact.shown_path, self._name))
             return os.pread(file, wanted.length, wanted.offset)
         finally:
             os.close(file)
