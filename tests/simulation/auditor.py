@@ -529,6 +529,11 @@ class Auditor:
                 if world.disturbed_until < deadline and not self._waits_for_journal:
                     self.fail("liveness", f"{name} had no outcome 2 s after its deadline, and nothing was wrong")
                 return
+            if code == "deadline":  # its handle's own: the same request was said before, with a longer one
+                is_over = handle.deadline <= handle._owner.resources.monotonic()  # type: ignore[attr-defined]  # its node's
+                if plan.request_id not in self.said_again or not is_over:
+                    self.fail("deadline", f"{name} was ended by its node, which nothing but a request said again may be")
+                return
             if code == "link_full":
                 if plan.request_id in self._deadlines and plan.request_id not in self.said_again:
                     self.fail("one outcome", f"{name} was refused by its node's link, and sent")
