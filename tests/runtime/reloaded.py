@@ -171,3 +171,38 @@ class Tally(Agent):
         time.sleep(0.002)
         self.note("add", number)
         return number
+
+
+class Noted(Agent):
+    """Notes each run in a file, and does not start while it, or the agent of which it is an instance, is broken."""
+
+    def __init__(self, folder: str, word: str = "first") -> None:
+        self.folder, self.word = folder, word
+
+    def on_start(self) -> None:
+        if any(
+            Path(self.folder, f"broken-{name}").exists() for name in (self.agent_name, self.agent_name.split("-")[0])
+        ):
+            raise RuntimeError("it is broken")
+
+    async def run(self, task: Task, seconds: float) -> str:
+        with Path(self.folder, "runs").open("a") as lines:  # noqa: ASYNC230  a line is one write
+            lines.write(f"{task.request_id} {self.agent_name} {os.getpid()}\n")
+        await asyncio.sleep(seconds)
+        return self.word
+
+
+class Alpha(Noted):
+    """Has a capability that may run once."""
+
+    @capability("noted.alpha")
+    async def once(self, task: Task, seconds: float) -> str:
+        return await self.run(task, seconds)
+
+
+class Beta(Noted):
+    """Has one that may run again."""
+
+    @capability("noted.beta", idempotent=True)
+    async def again(self, task: Task, seconds: float) -> str:
+        return await self.run(task, seconds)

@@ -977,3 +977,12 @@ def test_a_transfer_outlives_the_loss_of_the_broker_and_of_the_node(
         reader.join(40.0)
         assert pid is not None
         assert found == [CONTENT * 20]
+
+
+@pytest.mark.parametrize("take", [Artifact.open, Artifact.read, take_copy])
+def test_without_a_bound_four_gigabytes_are_read_at_most(take: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    with file.open("wb") as large:
+        large.truncate((4 << 30) + 1)  # a hole: it takes no room
+    with pytest.raises(ArtifactUnavailable, match="has more than 4,294,967,296 bytes, and nobody said how many"):
+        take(Artifact(path=str(file), sha256="0" * 64))

@@ -255,6 +255,9 @@ def test_every_holder_is_asked_once_and_answers_by_the_deadline(bus: Runtime) ->
     assert answers == {"worker": "worker", "worker-2": "worker-2", "worker-3": "worker-3"}
     assert sorted(below) == sorted(answers)
     assert bus.broadcast("nobody.does", timeout=5.0) == {}
+    assert {handle.delegation.fallback for handle in below.values()} == {False}, "what one does not take, no other does"
+    asked = bus.broadcast("work.name", timeout=5.0, fallback=True)
+    assert {handle.delegation.fallback for handle in asked.values()} == {True}
 
     began = time.monotonic()
     slow = bus.broadcast("work.do", {"n": 1, "seconds": 30.0}, timeout=0.2, retry=Retry())

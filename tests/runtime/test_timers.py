@@ -377,15 +377,20 @@ def test_a_time_that_a_clock_shows_twice_or_leaves_out_comes_once(at: tuple[int,
 def test_a_time_that_was_reached_does_not_come_again_as_the_clock_is_set_back(back: float) -> None:
     clock = SimpleNamespace(now=datetime(2026, 11, 30, 6, 59, tzinfo=UTC).timestamp())  # a Monday
     looks: list[Callable[[], None]] = []
+    waits: list[float] = []
     runs: list[float] = []
 
     def delegate(*_: Any) -> Any:
         runs.append(clock.now)
         return SimpleNamespace(done=True, add_done_callback=lambda _look: None)
 
+    def call_at(at: float, look: Callable[[], None]) -> None:
+        looks.append(look)
+        waits.append(at - clock.now)
+
     schedules = AgentSchedules(
         SimpleNamespace(wall=lambda: clock.now, monotonic=lambda: clock.now),  # type: ignore[arg-type]
-        lambda _at, look: looks.append(look), delegate, SimpleNamespace(watch=lambda *_, **__: None),  # type: ignore[arg-type]
+        call_at, delegate, SimpleNamespace(watch=lambda *_, **__: None),  # type: ignore[arg-type]
     )  # fmt: skip
     cell = Cell("weekly", Weekly, None, None)  # type: ignore[arg-type]  # it is given nothing
     cell.agent, cell.state = Weekly(), CellState.RUNNING
@@ -407,6 +412,7 @@ def test_a_time_that_was_reached_does_not_come_again_as_the_clock_is_set_back(ba
     clock.now -= 30 * 86_400.0
     pass_time(7 * 86_400.0)
     assert len(runs) == 3, "set back by more than a day, it is due anew"
+    assert max(waits) == 30.0, "so long may a clock that is set go unnoticed"
 
 
 def test_a_wall_clock_that_was_wrong_for_a_moment_silences_no_schedule(bus: TestRuntime, monkeypatch: Any) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -181,6 +182,25 @@ class Weary(Agent):
     @capability("weary.wait")
     async def wait(self) -> None:
         await asyncio.sleep(5.0)
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_run_for_which_there_was_no_room_is_told_unless_it_comes_again(
+    caplog: pytest.LogCaptureFixture, *, is_repeated: bool
+) -> None:  # fmt: skip
+    unwatched = UnwatchedFailures(SessionState(), lambda: 0.0)
+
+    def end(status: Status, code: str) -> None:
+        response = FAILED.model_copy(update={"status": status, "error": ErrorInfo(code=code, message="so it was")})
+        ended = SimpleNamespace(source="job", capability="job.tick", outcome=lambda: response)
+        ended.add_done_callback = lambda look: look(ended)
+        unwatched.watch(ended, "every 1 s", is_repeated=is_repeated)  # type: ignore[arg-type]  # as a handle that has ended
+
+    with caplog.at_level(logging.WARNING, "ether"):
+        end(Status.REJECTED_OVERLOAD, "mailbox_full")
+        end(Status.REJECTED_CAPABILITY, "agent_draining")
+        end(Status.FAILED_EXECUTION, "exception")
+    assert len(told(caplog)) == (1 if is_repeated else 3)
 
 
 def test_a_timer_of_an_agent_that_is_to_end_gives_it_nothing_and_is_no_failure(

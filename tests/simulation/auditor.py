@@ -532,7 +532,7 @@ class Auditor:
             if code == "deadline":  # its handle's own: the same request was said before, with a longer one
                 is_over = handle.deadline <= handle._owner.resources.monotonic()  # type: ignore[attr-defined]  # its node's
                 if plan.request_id not in self.said_again or not is_over:
-                    self.fail("deadline", f"{name} was ended by its node, which nothing but a request said again may be")
+                    self.fail("deadline", f"{name} was ended by its node, as nothing but a request said again may be")
                 return
             if code == "link_full":
                 if plan.request_id in self._deadlines and plan.request_id not in self.said_again:

@@ -8,6 +8,7 @@ import pytest
 
 from ether_actors.supervisor.capabilities import event_service
 from ether_actors.supervisor.registry import subscription_index
+from ether_actors.supervisor.state.broker_state import VOLATILE
 from ether_actors.supervisor.state.ledger import ENTRY_OVERHEAD
 from ether_broker.encoding.bounded import EVENT_CONTAINERS
 from ether_broker.envelope.manifest.manifest import Capability, Manifest
@@ -406,3 +407,52 @@ def test_who_drains_is_given_no_event_any_more() -> None:
 
     assert (status, unpack(told["data"])["subscribers"]) == (Status.COMPLETED, 1)
     assert (given(first), given(second)) == (0, 1)
+
+
+def test_as_many_subscribers_and_bytes_are_given_an_event_as_the_docs_say() -> None:
+    bus = Bus(Limits(total_bytes=1 << 30))
+    desk = bus.delegator("desk")
+    names = [f"w{number}" for number in range(1_024)]
+    nodes = [subscriber(bus, f"n{start}", *names[start : start + 128]) for start in range(0, 1_024, 128)]
+
+    large = pack("x" * ((1 << 14) - 500))
+    assert unpack(publish(bus, desk, "desk", large)[1]["data"]) == {"subscribers": 1_024, "refused": []}
+    assert sum(map(given, nodes)) == 1_024
+    _, told = publish(bus, desk, "desk", pack("x" * ((1 << 14) - 100)))
+    assert told["error"]["code"] == "event_too_large"
+    assert "1,024 subscribers, together more than 16,777,216 bytes" in told["error"]["message"]
+
+    subscriber(bus, "more", "one-more")
+    status, told = publish(bus, desk, "desk")
+    assert (status, told["error"]["code"]) == (Status.REJECTED_OVERLOAD, "too_many_subscribers")
+
+
+def test_at_most_a_hundred_of_those_without_room_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_service, "MOST_SUBSCRIBERS", 1)
+    bus = Bus()
+    desk, dead = bus.delegator("desk"), subscriber(bus, "dead", *(f"d{number:03}" for number in range(130)))
+    dead.die()
+    bus.pass_time(4.0)
+
+    told = unpack(publish(bus, desk, "desk")[1]["data"])
+
+    assert told["subscribers"] == 1
+    assert told["refused"] == [f"d{number:03}" for number in range(1, 101)]
+
+
+def test_a_subscriber_has_the_time_that_is_asked_for_or_a_minute() -> None:
+    bus = Bus()
+    desk, worker = bus.delegator("desk"), subscriber(bus, "n", "w")
+    for options in ({}, {"timeout": 5.0}):
+        publish(bus, desk, "desk", **options)
+    assert [round(one.header.deadline - bus.now, 6) for one in worker.took(Kind.DELEGATION)] == [60.0, 5.0]
+
+
+def test_what_a_volatile_publication_gives_is_not_written_either() -> None:
+    bus = Bus()
+    bus.state.journal = StoredJournal(Disk())
+    desk, worker = bus.delegator("desk"), subscriber(bus, "n", "w")
+    for flags in (0, VOLATILE):
+        desk.delegate("desk", "ether.publish", params={"topic": "a.b", "data": DATA}, flags=flags)
+        bus.step()
+    assert [one.header.flags & VOLATILE for one in worker.took(Kind.DELEGATION)] == [0, VOLATILE]

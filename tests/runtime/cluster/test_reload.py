@@ -19,6 +19,7 @@ import pytest
 from ether import Handle, Limits, Runtime, Scale, Status, Timing
 from ether.cluster import AgentSpec, Cluster, ClusterSpec, MetricsSpec, NodeSpec, ObserverSpec, ReloadReport
 from ether.cluster.reloading.hosted_node import HostedNode, place
+from ether.cluster.reloading.spec_changes import changed_fields
 from ether.observers import Probe
 from ether.process.process_supervisor import ProcessSupervisor
 from ether_actors.backoff import Backoff
@@ -1160,6 +1161,26 @@ def test_a_node_that_ends_while_it_is_reloaded_comes_back_with_what_is_wanted(tm
     assert reports[0].failed == {}
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_node_that_ends_as_it_is_to_restart_has_restarted(tmp_path: Path, number: int):
+    with world(tmp_path, node("n1", KEEP)) as it:
+        it.begin("keeper")
+        with it.reloading(node("n1", KEEP, threads=2)) as reports:
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+            it.cluster.signal("n1", number)
+        wait_until(lambda: it.condition("keeper") == "up", what="the node is back")
+        assert it.ask("keeper")["word"] == "first"
+
+    assert reports == [ReloadReport(restarted={"n1": "threads"}, unchanged=())]
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, True), (0, 0.0), ([1], [True]), ({"a": {"b": 0}}, {"a": {"b": False}})])
+def test_an_argument_of_another_type_is_another(old: Any, new: Any):
+    was, now = (AgentSpec(KEEPER, kwargs={"word": word}) for word in (old, new))
+    assert changed_fields(was, now) == ["kwargs"]
+    assert changed_fields(was, replace(now, kwargs={"word": old})) == []
+
+
 # -- with a journal, keys, an access list ------------------------------------------------------------------------
 
 
@@ -1962,13 +1983,16 @@ def test_a_node_that_goes_on_with_code_that_has_changed_is_told_as_outdated(tmp_
         same = it.reload(node("work", till), node("other", AgentSpec(PLAIN)))
         restarted = it.reload(node("work", replace(till, backoff=Backoff(2.0))), node("other", AgentSpec(PLAIN)))
         gone = it.reload(node("work"), node("other", AgentSpec(PLAIN), till))
-        again = it.reload(node("work"), node("other", AgentSpec(PLAIN), till))
+        shop.write_text(f"{NEW_CODE}# and once more")
+        anew = it.reload(node("work"), node("other", AgentSpec(PLAIN), till, threads=2))
+        again = it.reload(node("work"), node("other", AgentSpec(PLAIN), till, threads=2))
 
     names = ("work", "other", "work/till", "other/plain")
     assert untouched == ReloadReport(unchanged=names)
     assert same == ReloadReport(unchanged=names, outdated={"work": [str(shop)]})
     assert (restarted.restarted, restarted.outdated) == ({"work/till": "backoff"}, {"work": [str(shop)]})
     assert (gone.failed, gone.outdated, again.outdated) == ({}, {}, {})
+    assert (anew.restarted, anew.outdated) == ({"other": "threads"}, {})
     told = f"outdated  work: {shop} has changed since work imported it: for new code give the node another name"
     assert told in same.lines()
 

@@ -1,0 +1,327 @@
+"""Sequences of reloads that are drawn from a seed, over real processes that work meanwhile, and what holds of each of them.
+
+Drawn: nodes that come, go, or have other `threads`; agents of two classes, single, with a `count` and with a `scale`, that
+come, go, move, change and take each other's place; agents that are new and do not start; a node, or the broker, that is killed
+meanwhile; and delegations by capability and by name, before it and all the while.
+
+Not drawn: an agent with a `count` that is to have a `scale`; observers and metrics; handlers that overrun `drain`; states;
+sub-delegations; agents that have run and do not start again; modules that change.
+
+`python -m tests.runtime.cluster.reload_sequences --seeds 50 --start 0`
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import tempfile
+import threading
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from ether import Handle, Runtime, Scale, Status
+from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec, ReloadReport
+from tests.support import wait_until
+
+__all__ = ["check"]
+
+_NODES: Final = ("n1", "n2", "n3")
+_CLASSES: Final = {"alpha": "tests.runtime.reloaded:Alpha", "beta": "tests.runtime.reloaded:Beta"}
+_AGENTS: Final = {"a": "alpha", "b": "alpha", "c": "alpha", "s": "alpha", "d": "beta", "e": "beta", "t": "beta"}
+"""{name of an agent: its class}"""
+_COUNTED: Final = {"c": 2, "e": 2}
+_SCALED: Final = {"s": Scale(min=1, max=3), "t": Scale(min=2, max=3)}
+_TIMEOUT: Final = 30.0
+_LOST: Final = {"node_lost", "agent_restarted", "agent_gone", "agent_down", "no_holder", "broker_lost"}
+"""Errors of delegations whose node or broker was killed."""
+
+
+@dataclass
+class _Sent:
+    """A delegation, and what the cluster had when it was made."""
+
+    handle: Handle
+    kind: str
+    to: str | None
+    must_end_well: bool
+
+
+@dataclass
+class _Sequence:
+    seed: int
+    folder: Path
+    cluster: Cluster
+    bus: Runtime
+    chance: random.Random
+    sent: list[_Sent] = field(default_factory=list[_Sent])
+    story: list[str] = field(default_factory=list[str])
+
+    def fail(self, what: str) -> None:
+        raise AssertionError("\n".join((f"seed {self.seed}: {what}", *self.story)))
+
+    # -- what is drawn -------------------------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Draw a specification, reload to it with work under way, and judge all of it."""
+        chance, before = self.chance, self.cluster.spec
+        after = replace(before, nodes=draw(chance, self.folder, before.nodes))
+        new = sorted({agent.base_name for agent in _agents(after)} - {agent.base_name for agent in _agents(before)})
+        broken = chance.choice(new) if new and chance.random() < 0.3 else None
+        killed = chance.choice([*(node.name for node in before.nodes), "broker"]) if chance.random() < 0.15 else None
+        self.story += [f"reload {_shown(before)}", f"    to {_shown(after)}, broken {broken}, killed {killed}"]
+        if broken is not None:
+            (self.folder / f"broken-{broken}").touch()
+        keeps, names = _keeps(before, after, broken), _kept(before, after)
+        self.sent = []
+        for _ in range(chance.randrange(12)):
+            self._delegate(keeps, names, killed)
+        is_done = threading.Event()
+        report = list[ReloadReport]()
+
+        def reload() -> None:
+            try:
+                report.append(self.cluster.reload(after))
+            finally:
+                is_done.set()
+
+        thread = threading.Thread(target=reload)
+        thread.start()
+        kill_after = chance.uniform(0.0, 1.0)
+        moments = 0
+        while not is_done.wait(0.02):
+            moments += 1
+            if len(self.sent) < 400:
+                self._delegate(keeps, names, killed)
+            if killed is not None and moments * 0.02 > kill_after:
+                self._kill(killed)
+                kill_after = float("inf")
+        thread.join()
+        if not report:
+            self.fail("the reload raised")
+        self.story.append(f"    said {report[0]}")
+        self._judge_work(is_disturbed=killed is not None)
+        self._judge_report(report[0], broken, killed)
+        if broken is not None:
+            (self.folder / f"broken-{broken}").unlink()
+        self._complete(after)
+
+    def _delegate(self, keeps: frozenset[str], names: frozenset[str], killed: str | None) -> None:
+        chance = self.chance
+        kind = chance.choice(list(_CLASSES))
+        of_kind = sorted(name for name in names if _AGENTS[name.split("-")[0]] == kind)
+        to = chance.choice(of_kind) if of_kind and chance.random() < 0.4 else None
+        seconds = chance.choice([0.0, 0.0, 0.05, 0.3])
+        handle = self.bus.delegate(f"noted.{kind}", {"seconds": seconds}, to=to, timeout=_TIMEOUT)
+        self.sent.append(_Sent(handle, kind, to, killed is None and (to is not None or kind in keeps)))
+
+    def _kill(self, name: str) -> None:
+        pids = {entry.name: entry.pid for entry in self.cluster.statistics()}
+        if pids.get(name) is not None:
+            self.cluster.signal(name, signal.SIGKILL)
+
+    # -- what has to hold ----------------------------------------------------------------------------------------
+
+    def _judge_work(self, *, is_disturbed: bool) -> None:
+        """Each delegation ends; what may run once began once at most; what some agent had the capability for is done."""
+        outcomes = [one.handle.result(_TIMEOUT + 5.0) for one in self.sent]
+        runs = Counter(line.split()[0] for line in self._runs())
+        for one, response in zip(self.sent, outcomes, strict=True):
+            code = "" if response.error is None else response.error.code
+            told = f"noted.{one.kind} to {one.to} {one.handle.id} ended {response.status} {code}: {response.summary}"
+            if one.kind == "alpha" and runs[str(one.handle.id)] > 1:
+                self.fail(f"ran {runs[str(one.handle.id)]} times: {told}")
+            if response.status is Status.COMPLETED:
+                if runs[str(one.handle.id)] == 0:
+                    self.fail(f"completed and never ran: {told}")
+            elif one.must_end_well:
+                self.fail(f"an agent had it all the while: {told}")
+            elif code not in _LOST and not (is_disturbed and code in {"agent_restarting", "unknown_agent"}):
+                self.fail(f"ended otherwise: {told}")
+
+    def _runs(self) -> list[str]:
+        runs = self.folder / "runs"
+        return runs.read_text().splitlines() if runs.exists() else []
+
+    def _judge_report(self, report: ReloadReport, broken: str | None, killed: str | None) -> None:
+        """What it says is there is there, what is stopped is not, and nothing fails without a cause."""
+        if broken is None and killed is None and report.failed:
+            self.fail("something failed without a cause")
+        if report.overran and killed is None:
+            self.fail("something overran that nothing held up")
+        if killed is not None:
+            return
+        up = self._up()
+        there = {*report.started, *report.restarted, *report.rescaled, *report.unchanged} - set(report.failed)
+        for full in there:
+            name = full.partition("/")[2]
+            if name and name not in _SCALED and full not in up:
+                self.fail(f"{full} is told as there, and is not up: {sorted(up)}")
+        for full in report.stopped:
+            if "/" in full and full in up:
+                self.fail(f"{full} is told as stopped, and is up")
+
+    def _complete(self, after: ClusterSpec) -> None:
+        """Reload to the same until nothing fails; then it has exactly what the file says, and a reload changes nothing."""
+        reports = [self.cluster.reload(after)]
+        wait_until(
+            lambda: reports[-1].is_complete or reports.append(self.cluster.reload(after)),
+            what=f"{self.story}",
+            timeout=30.0,
+        )
+        again = self.cluster.reload(after)
+        if again != ReloadReport(unchanged=again.unchanged):
+            self.fail(f"a reload to the same changed something: {again}")
+        wait_until(lambda: self._difference(after) == "", what=f"the agents of the file: {self.story}", timeout=20.0)
+
+    def _difference(self, after: ClusterSpec) -> str:
+        up, wanted, may = self._up(), set[str](), set[str]()
+        for node in after.nodes:
+            for agent in node.agents:
+                names = _names(agent)
+                if agent.scale is None:
+                    wanted |= {f"{node.name}/{name}" for name in names}
+                    continue
+                here = {full for full in up if full.split("-")[0] == f"{node.name}/{agent.base_name}"}
+                if not agent.scale.min <= len(here) <= agent.scale.max:
+                    return f"{len(here)} of {agent.base_name}"
+                may |= here
+        return "" if wanted <= up <= wanted | may else f"{sorted(up)}"
+
+    def _up(self) -> set[str]:
+        return {f"{one['node']}/{one['agent']}" for one in self.bus.agents() if one["condition"] == "up"}
+
+
+def draw(chance: random.Random, folder: Path, before: tuple[NodeSpec, ...]) -> tuple[NodeSpec, ...]:
+    """The nodes of a specification, some as they were."""
+    threads = {node.name: node.threads for node in before}
+    words = {agent.base_name: agent.kwargs["word"] for node in before for agent in node.agents}
+    names = sorted(chance.sample(_NODES, chance.choice([1, 2, 2, 3])))
+    where = {
+        agent.base_name: node.name
+        for node in before
+        for agent in node.agents
+        if node.name in names and chance.random() < 0.7
+    }
+    agents: dict[str, list[AgentSpec]] = {name: [] for name in names}
+    for name, kind in _AGENTS.items():
+        if chance.random() < (0.8 if name in where else 0.35):
+            word = words.get(name, "first") if chance.random() < 0.7 else chance.choice(["first", "second"])
+            agents[where.get(name) or chance.choice(names)].append(
+                AgentSpec(
+                    _CLASSES[kind],
+                    name,
+                    count=_COUNTED.get(name, 1),
+                    scale=_SCALED.get(name),
+                    kwargs={"folder": str(folder), "word": word},
+                )
+            )
+    return tuple(
+        NodeSpec(
+            name, tuple(agents[name]),
+            threads=threads.get(name, 4) if chance.random() < 0.75 else chance.choice([4, 5]),
+        )
+        for name in names
+    )  # fmt: skip
+
+
+def _agents(spec: ClusterSpec) -> list[AgentSpec]:
+    return [agent for node in spec.nodes for agent in node.agents]
+
+
+def _names(agent: AgentSpec) -> list[str]:
+    return [agent.base_name, *(f"{agent.base_name}-{number + 1}" for number in range(1, agent.count))]
+
+
+def _restarting(before: ClusterSpec, after: ClusterSpec) -> set[str]:
+    threads = {node.name: node.threads for node in before.nodes}
+    return {node.name for node in after.nodes if threads.get(node.name, node.threads) != node.threads}
+
+
+def _keeps(before: ClusterSpec, after: ClusterSpec, broken: str | None) -> frozenset[str]:
+    """The classes whose capability has a holder all the while.
+
+    One that had one on a node that does not restart, and is to have one; or is to have a new one on such a node.
+    """
+    restarting = _restarting(before, after)
+
+    def kinds(spec: ClusterSpec, but: set[str]) -> set[str]:
+        return {
+            _AGENTS[agent.base_name] for node in spec.nodes for agent in node.agents
+            if node.name not in but and agent.base_name != broken
+        }  # fmt: skip
+
+    goes_on = kinds(before, restarting) & kinds(after, set())
+    comes = kinds(before, set()) & kinds(after, restarting)
+    return frozenset(goes_on if broken is not None else goes_on | comes)
+
+
+def _kept(before: ClusterSpec, after: ClusterSpec) -> frozenset[str]:
+    """The names of agents that are there before and after, none of which scales, and whose nodes do not restart."""
+    restarting = _restarting(before, after)
+    was, will = (
+        {name for node in spec.nodes if node.name not in restarting for agent in node.agents if agent.scale is None
+         for name in _names(agent)}
+        for spec in (before, after)
+    )  # fmt: skip
+    return frozenset(was & will)
+
+
+def _shown(spec: ClusterSpec) -> str:
+    def shown(node: NodeSpec) -> str:
+        return f"{node.name}({node.threads}): " + " ".join(
+            f"{one.base_name}={one.kwargs['word']}" for one in node.agents
+        )
+
+    return "; ".join(map(shown, spec.nodes))
+
+
+def check(seed: int, folder: Path, reloads: int = 6) -> list[str]:
+    """Reload a cluster as the seed says, and return what was done.
+
+    Raises:
+        AssertionError: something that has to hold did not; its text is the whole story.
+    """
+    chance = random.Random(seed)
+    output, events = list[str](), list[str]()
+    options: dict[str, Any] = {"journal": str(folder / "bus.db")} if chance.random() < 0.5 else {}
+    first = draw(chance, folder, ())
+    with (
+        Cluster(
+            first,
+            drain=10.0,
+            start_timeout=10.0,
+            on_event=events.append,
+            on_output=lambda _, line: output.append(line),
+            **options,
+        ) as cluster,
+        Runtime.connect(cluster.url, name="delegator") as bus,
+    ):
+        sequence = _Sequence(seed, folder, cluster, bus, chance)
+        for _ in range(reloads):
+            try:
+                sequence.reload()
+            except AssertionError as error:
+                raise AssertionError(
+                    "\n".join((str(error), "events:", *events[-30:], "output:", *output[-20:]))
+                ) from error
+            except Exception as error:
+                raise AssertionError("\n".join((repr(error), *sequence.story, *events[-30:]))) from error
+    return sequence.story
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--start", type=int, default=0)
+    asked = parser.parse_args()
+    for each in range(asked.start, asked.start + asked.seeds):
+        with tempfile.TemporaryDirectory() as made:
+            try:
+                check(each, Path(made))
+            except AssertionError as failure:
+                print(failure, flush=True)
+            else:
+                print(f"seed {each}: held", flush=True)
