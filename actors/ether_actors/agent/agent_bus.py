@@ -16,6 +16,7 @@ from ether_broker.envelope.delegation import Delegation, Durability
 from ether_broker.envelope.names import PUBLISH
 from ether_broker.errors import Closed, UsageError
 from ether_broker.name_hint import misses
+from ether_broker.wire.codec import pack_delegation
 
 if TYPE_CHECKING:
     from ether_actors.delegator.handle import Handle
@@ -31,6 +32,7 @@ _ELSEWHERE: Final = {
 }
 """{what is looked for here: what to write instead}"""
 _ANY_ID: Final = str(UUID(int=0))
+_ANY_NAME: Final = "a"
 
 
 class NamedAgent(Protocol):
@@ -128,6 +130,7 @@ class AgentBus:
             UsageError: `seconds` is no number, or below 0; or `capability` is no text, such as a method.
             InvalidEnvelope: there is no such keyword, or a name or another field is of the wrong form.
             Unserialisable: the params are nothing that can be packed.
+            PayloadTooLarge: the delegation has more than 1 MiB.
         """
         check_keywords(options, "after")
         if not isinstance(capability, str):
@@ -139,7 +142,8 @@ class AgentBus:
         if retry is not None:
             check_retry(retry)
         given = {name: value for name, value in given.items() if value is not None}
-        asked = Delegation.parse({"request_id": _ANY_ID} | given)
+        asked = Delegation.parse({"request_id": _ANY_ID, "from_agent": _ANY_NAME} | given)
+        pack_delegation(asked)
         kept: dict[str, Any] = {name: getattr(asked, name) for name in options if name in given and name != "context"}
         kept |= {"context": asked.context_payload} if "context_slice" in given else {}
 

@@ -1,8 +1,8 @@
 """Sequences of reloads that are drawn from a seed, over real processes that work meanwhile, and what holds of each of them.
 
 Drawn: nodes that come, go, or have other `threads`; agents of two classes, single, with a `count` and with a `scale`, that
-come, go, move, change and take each other's place; agents that are new and do not start; a node, or the broker, that is killed
-meanwhile; and delegations by capability and by name, before it and all the while.
+come, go, move, change and take each other's place; agents that are new and do not start, or do not take their arguments; a
+node, or the broker, that is killed meanwhile; and delegations by capability and by name, before it and all the while.
 
 Not drawn: an agent with a `count` that is to have a `scale`; observers and metrics; handlers that overrun `drain`; states;
 sub-delegations; agents that have run and do not start again; modules that change.
@@ -70,11 +70,20 @@ class _Sequence:
         after = replace(before, nodes=draw(chance, self.folder, before.nodes))
         new = sorted({agent.base_name for agent in _agents(after)} - {agent.base_name for agent in _agents(before)})
         broken = chance.choice(new) if new and chance.random() < 0.3 else None
+        misfit = (
+            chance.choice([None, *map(_base_name, _agents(after))])
+            if broken is None and chance.random() < 0.2
+            else None
+        )
+        asked = after if misfit is None else _with_misfit(after, misfit)
         killed = chance.choice([*(node.name for node in before.nodes), "broker"]) if chance.random() < 0.15 else None
-        self.story += [f"reload {_shown(before)}", f"    to {_shown(after)}, broken {broken}, killed {killed}"]
+        self.story += [
+            f"reload {_shown(before)}",
+            f"    to {_shown(after)}, broken {broken}, misfit {misfit}, killed {killed}",
+        ]
         if broken is not None:
             (self.folder / f"broken-{broken}").touch()
-        keeps, names = _keeps(before, after, broken), _kept(before, after)
+        keeps, names = _keeps(before, after, broken or misfit), _kept(before, after)
         self.sent = []
         for _ in range(chance.randrange(12)):
             self._delegate(keeps, names, killed)
@@ -83,7 +92,7 @@ class _Sequence:
 
         def reload() -> None:
             try:
-                report.append(self.cluster.reload(after))
+                report.append(self.cluster.reload(asked))
             finally:
                 is_done.set()
 
@@ -103,7 +112,12 @@ class _Sequence:
             self.fail("the reload raised")
         self.story.append(f"    said {report[0]}")
         self._judge_work(is_disturbed=killed is not None)
-        self._judge_report(report[0], broken, killed)
+        if killed is None:
+            self._judge_report(report[0], broken or misfit)
+            if broken in new or misfit in new:
+                self._judge_hold(before, after)
+            elif misfit is not None:
+                self._judge_misfit(misfit, before, after)
         if broken is not None:
             (self.folder / f"broken-{broken}").unlink()
         self._complete(after)
@@ -145,14 +159,31 @@ class _Sequence:
         runs = self.folder / "runs"
         return runs.read_text().splitlines() if runs.exists() else []
 
-    def _judge_report(self, report: ReloadReport, broken: str | None, killed: str | None) -> None:
+    def _judge_hold(self, before: ClusterSpec, after: ClusterSpec) -> None:
+        """As something new has not started, what was there is there, but for nodes that restart."""
+        restarting, up = _restarting(before, after), self._up()
+        moved = {name for agent in _agents(after) if agent.scale is None for name in _names(agent)}
+        for node in before.nodes:
+            for agent in node.agents:
+                gone = [name for name in _names(agent) if f"{node.name}/{name}" not in up and name not in moved]
+                if node.name not in restarting and agent.scale is None and gone:
+                    self.fail(f"{gone} of {node.name} stopped although something new had not started: {sorted(up)}")
+
+    def _judge_misfit(self, misfit: str, before: ClusterSpec, after: ClusterSpec) -> None:
+        """One that was there before does not take its arguments: it goes on as it was."""
+        restarting, up = _restarting(before, after), self._up()
+        for node in before.nodes:
+            for agent in node.agents:
+                missing = {f"{node.name}/{name}" for name in _names(agent)} - up
+                if agent.base_name == misfit and agent.scale is None and node.name not in restarting and missing:
+                    self.fail(f"{missing} does not go on as it was: {sorted(up)}")
+
+    def _judge_report(self, report: ReloadReport, broken: str | None) -> None:
         """What it says is there is there, what is stopped is not, and nothing fails without a cause."""
-        if broken is None and killed is None and report.failed:
-            self.fail("something failed without a cause")
-        if report.overran and killed is None:
+        if (broken is None) is not (not report.failed):
+            self.fail("something failed without a cause, or nothing with one")
+        if report.overran:
             self.fail("something overran that nothing held up")
-        if killed is not None:
-            return
         up = self._up()
         there = {*report.started, *report.restarted, *report.rescaled, *report.unchanged} - set(report.failed)
         for full in there:
@@ -229,6 +260,17 @@ def draw(chance: random.Random, folder: Path, before: tuple[NodeSpec, ...]) -> t
 
 def _agents(spec: ClusterSpec) -> list[AgentSpec]:
     return [agent for node in spec.nodes for agent in node.agents]
+
+
+def _with_misfit(spec: ClusterSpec, name: str) -> ClusterSpec:
+    def given(agent: AgentSpec) -> AgentSpec:
+        return replace(agent, kwargs={**agent.kwargs, "misfit": 1}) if agent.base_name == name else agent
+
+    return replace(spec, nodes=tuple(replace(node, agents=tuple(map(given, node.agents))) for node in spec.nodes))
+
+
+def _base_name(agent: AgentSpec) -> str:
+    return agent.base_name
 
 
 def _names(agent: AgentSpec) -> list[str]:

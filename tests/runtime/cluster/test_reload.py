@@ -1138,6 +1138,18 @@ def test_a_node_whose_process_must_be_another_is_restarted_alone_and_keeps_what_
     assert reports == [ReloadReport(restarted={"n1": field}, unchanged=("n2", "n2/keeper-2"))]
 
 
+def test_an_agent_that_is_gone_does_the_work_of_its_like_while_their_node_restarts(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN, "extra"))) as it:
+        works = it.begin("keeper")
+        with it.reloading(node("n1", KEEP, threads=2)) as reports:
+            wait_until(lambda: it.condition("keeper") == "restarting", what="it drains")
+            assert it.ask()["agent"] == "extra"
+        assert works.result(10).ok
+        assert it.ask()["agent"] == "keeper"
+
+    assert reports == [ReloadReport(restarted={"n1": "threads"}, stopped=("n2", "n2/extra"))]
+
+
 def test_a_node_that_dies_afterwards_comes_back_with_what_the_reload_gave_it(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         it.reload(node("n1", replace(KEEP, args=("second",)), AgentSpec(PLAIN, "new")))

@@ -7,7 +7,7 @@
        move there later, says each node's process
     3. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
     4. nodes whose process is to be another, one after the other
-    5. agents that have moved to another node, as their names are free now; what is gone, and waited for what is new in step 4
+    5. agents that have moved to another node, as their names are free now; what is gone, and stayed for step 4
     6. nodes that take over the metrics address of another are asked whether they have it
 
 New ones come first, so that what waits for those that go finds them. So do those that scale and move: they are new on one node,
@@ -105,7 +105,7 @@ class Reload:
         }  # fmt: skip
         """{node whose process is to be another: agents that are new on it}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
-        """{node: agents that are gone, and stay until their successors are up on nodes of step 4}."""
+        """{node: agents that are gone, and stay until step 4 is done}."""
         self._is_held = False
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
@@ -206,18 +206,17 @@ class Reload:
         }
 
     def _wait_for_successors(self) -> None:
-        """Have agents that are gone stay until their successors are up, if these are of nodes whose process is to be another.
+        """Have agents that are gone stay until the nodes whose process is to be another are up with what they are to have.
 
         One that scales goes on under its name; not so one whose name a single agent takes. What another has for a successor
-        nothing tells: it may be whatever is new. It stays only where its process does: in the next one it may not start again.
+        nothing tells: it may be whatever is there. It stays only where its process does: in the next one it may not start.
         """
         bases = {kind.agent.base_name for node in self._anew for kind in self._going_on[node]}
-        has_others = any(self._coming_late.values())
         for node, one in self._before.items():
             going = set(self._going(node)) - self._moving
             waiting = [
                 kind for kind in one.agents if going.issuperset(kind.names)
-                and (kind.agent.base_name in bases or (has_others and node not in self._anew))
+                and (kind.agent.base_name in bases or (self._anew and node not in self._anew))
             ]  # fmt: skip
             if waiting:
                 self._waiting[node] = waiting

@@ -38,7 +38,7 @@ class ReloadReport:
     """Of a node that goes on, the files of its agents' classes that have changed since its process imported them: it has the
     code of then, also in agents that were restarted."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """What did not start, or had not started or answered in time, and why."""
+    """What did not start, or had not started or answered in time, and why; `broker` if that did not answer."""
     file: str | None = None
     """The absolute path of the cluster file that `ether up` has read for it; None for a specification of `Cluster.reload`."""
 
