@@ -47,3 +47,13 @@ def test_no_text_is_kept_however_many_there_are(logger: logging.Logger) -> None:
     assert len(caught) == 100
     assert {one.filename for one in caught} == {__file__}
     assert len(kept) == before
+
+
+def test_what_a_peer_worded_is_shown_without_what_a_terminal_obeys_and_in_its_own_lines(logger: logging.Logger) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_unread(logger, "boom\x1b[31m\nWARNING forged\u202e")
+        warn_unread(logger, "x" * 900_000)
+    first, long = (str(one.message) for one in caught)
+    assert first == "boom\\x1b[31m\n    WARNING forged\\u202e"
+    assert len(long) == 10_001

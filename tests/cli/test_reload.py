@@ -473,3 +473,8 @@ def test_another_user_who_has_taken_the_name_keeps_no_cluster_from_starting(
             requests.serve()
 
     assert events == ["`ether reload` does not reach this cluster: Address already in use"]
+
+
+def test_an_error_of_several_lines_makes_no_line_of_the_report() -> None:
+    report = ReloadReport(started=("n1",), failed={"n2/a": "RuntimeError: no\nstarted   n1/evil"})
+    assert report.lines() == ["started   n1", "failed    n2/a: RuntimeError: no\n          started   n1/evil"]

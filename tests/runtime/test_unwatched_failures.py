@@ -386,6 +386,16 @@ def test_a_sub_delegation_that_a_handler_forgets_to_await_is_told(
     )
 
 
+def test_of_a_failure_as_much_is_logged_as_somebody_can_read(caplog: pytest.LogCaptureFixture) -> None:
+    unwatched = UnwatchedFailures(SessionState(), lambda: 0.0)
+    error = ErrorInfo(code="x", message="m" * 100_000, traceback=f"first {'t' * 900_000} last")
+    with caplog.at_level(logging.WARNING, "ether"):
+        unwatched.tell("job", "job.tick", FAILED.model_copy(update={"error": error}))
+    (record,) = caplog.records
+    assert len(record.getMessage()) < 10_000
+    assert record.getMessage().endswith(" last")
+
+
 def test_a_sub_delegation_that_a_handler_cancels_is_not_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "ether"), Runtime() as bus:
         bus.start(Patient)

@@ -46,6 +46,8 @@ class HostedAgents:
         """Those that go on."""
         self._never_up: dict[str, str] = {}
         """{name by which a report tells of an agent that was to start, and has not been up yet: why}."""
+        self._down: dict[str, str] = {}
+        """The same of those that were up, were told as failed since, and have not come up again."""
 
     def note(self, kinds: Iterable[NamedAgents]) -> None:
         """Note the agents that were started."""
@@ -115,6 +117,7 @@ class HostedAgents:
         up = self._up - self._starting  # whose start has not ended has been told as such, and will be told once it has
         left = {*self._told.values()} - up
         self._never_up = {name: why for name, why in self._never_up.items() if name in left}
+        self._down = {name: why for name, why in self._down.items() if name in left}
 
     def answer(self, request: dict[str, Any]) -> dict[str, object]:
         """Do what the cluster asks for.
@@ -130,7 +133,8 @@ class HostedAgents:
             yet; without those that were up, did not start any more, and are not started again;
             `specs`, what each kind is;
             `failed`, {name: why it did not start}; `overran`, those that still worked when their time was over;
-            `again`, those that had given up, or had not been up when the last answer was given, and are up;
+            `again`, those that had given up, or had not been up when the last answer was given, or were told then as failed,
+            and are up;
             `never_up`, those of `failed` that have not been up yet, and those that are gone and never were;
             `outdated`, files of their classes that have changed since this process imported them.
         """
@@ -157,7 +161,7 @@ class HostedAgents:
         New ones start first, then changed ones end and start anew, then those that go end, and then those that move: what these
         delegate to each other is done meanwhile.
         """
-        were_never_up = self._names_never_up  # as the last answer told
+        were_never_up, were_down = self._names_never_up, set(self._down)  # as the last answer told
         self._settle()
         never_up, earlier = self._names_never_up, tuple(self._starts)
         did_not_start = never_up - self._starting
@@ -171,6 +175,9 @@ class HostedAgents:
             if name in self._specs and must_be_another(self._specs[name], agent)
         }
         gone = self._specs.keys() - specs.keys()
+        did_change = changed.keys() | set()
+        again = {name for name in specs if self._told.get(name) in self._down} - self._starting
+        changed |= {name: specs[name] for name in again}  # tried at once
 
         anew = changed.keys() | gone | did_not_start
         ended = [kind for kind in self._scaling if not anew.isdisjoint(kind.names)]
@@ -186,14 +193,16 @@ class HostedAgents:
             self._go_on_scaling(kind, here)
 
         self.note(wanted)
-        waiting = [start for start in earlier if not self._is_outdated(start)]
         self._starts += successors
         self._settle()
+        waiting = [start for start in earlier if start in self._starts and not self._is_outdated(start)]
         failed = self._all_failed(failed, waiting, specs)
-        came = never_up | ((were_never_up | gave_up) - changed.keys())  # others that changed are restarted
+        up = self._up
+        self._down = {name: why for name, why in failed.items() if name not in up and name not in self._never_up}
+        came = never_up | ((were_never_up | were_down | gave_up) - did_change)  # others that changed are restarted
         return {
             "agents": [kind.names for kind in self._kinds], "specs": [kind.agent.as_dict() for kind in self._kinds],
-            "failed": failed, "overran": overran, "again": sorted(came & self._up - failed.keys()),
+            "failed": failed, "overran": overran, "again": sorted(came & up - failed.keys()),
             "never_up": sorted(self._never_up.keys() | (did_not_start - specs.keys())),
             "outdated": changed_sources(kind.agent.start for kind in self._kinds),
         }  # fmt: skip
@@ -250,7 +259,7 @@ class HostedAgents:
         failed = failed | dict.fromkeys(starting, "It has not started yet, and goes on starting.")
         for name in [name for name in failed if self._told.get(name, name) != name]:  # instances
             failed.setdefault(self._told[name], failed.pop(name))
-        for name, why in self._never_up.items():
+        for name, why in (*self._never_up.items(), *self._down.items()):
             failed.setdefault(name, and_so(why, "It goes on starting."))
         for name in failed.keys() - self._bus.node.agent_host.agent_names - self._starting:
             if specs[name].scale is None:

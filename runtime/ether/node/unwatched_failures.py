@@ -31,6 +31,10 @@ _AT_ONCE: Final = 10
 _AT_ONCE_IN_ALL: Final = 100
 """The same of all agents together."""
 _NAMED: Final = 80
+_MOST_SAID: Final = 1_000
+"""Characters of what an error says."""
+_MOST_TRACE: Final = 8_000
+"""The same of a traceback, of which the end tells most."""
 _MOST_AGENTS: Final = 1_000
 """Agents of which something was told that are remembered; the one of which nothing was told for longest makes room."""
 _MOST_OF_ONE: Final = 64
@@ -111,8 +115,8 @@ class UnwatchedFailures:
             again = self._again(agent, (what, code, kind), now)
         if again is None:
             return
-        trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()}"
-        message = f"{agent}: {what} ended {response.status} {code}: {said}{again}{trace}"
+        trace = "" if error is None or not error.traceback else f"\n{error.traceback.rstrip()[-_MOST_TRACE:]}"
+        message = f"{agent}: {what} ended {response.status} {code}: {said[:_MOST_SAID]}{again}{trace}"
         logger.warning("%s", message)
         warn_unread(logger, message)
 

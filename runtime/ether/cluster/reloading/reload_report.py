@@ -60,7 +60,8 @@ class ReloadReport:
             for node, files in self.outdated.items()
             for file in files
         ]
-        return [*lines, *(f"{'failed':<10}{name}: {why}" for name, why in self.failed.items())]
+        failed = {name: why.replace("\n", f"\n{'':<10}") for name, why in self.failed.items()}
+        return [*lines, *(f"{'failed':<10}{name}: {why}" for name, why in failed.items())]
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields, as JSON carries them; the class takes them again."""
