@@ -1,11 +1,12 @@
 """Sequences of reloads that are drawn from a seed, over real processes that work meanwhile, and what holds of each of them.
 
 Drawn: nodes that come, go, or have other `threads`; agents of two classes, single, with a `count` and with a `scale`, that
-come, go, move, change and take each other's place; agents that are new and do not start, or do not take their arguments; a
-node, or the broker, that is killed meanwhile; and delegations by capability and by name, before it and all the while.
+come, go, move, change and take each other's place; agents that are new, or have changed, and do not start, or do not take their
+arguments; a node that does not start again; a node, or the broker, that is killed meanwhile; and delegations by capability and
+by name, before it and all the while.
 
 Not drawn: an agent with a `count` that is to have a `scale`; observers and metrics; handlers that overrun `drain`; states;
-sub-delegations; agents that have run and do not start again; modules that change.
+sub-delegations; modules that change; several of these faults at once.
 
 `python -m tests.runtime.cluster.reload_sequences --seeds 50 --start 0`
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ether import Handle, Runtime, Scale, Status
-from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec, ReloadReport
+from ether.cluster import AgentSpec, Cluster, ClusterSpec, NodeSpec, ObserverSpec, ReloadReport
 from tests.support import wait_until
 
 __all__ = ["check"]
@@ -75,15 +76,21 @@ class _Sequence:
             if broken is None and chance.random() < 0.2
             else None
         )
-        asked = after if misfit is None else _with_misfit(after, misfit)
         killed = chance.choice([*(node.name for node in before.nodes), "broker"]) if chance.random() < 0.15 else None
-        self.story += [
-            f"reload {_shown(before)}",
-            f"    to {_shown(after)}, broken {broken}, misfit {misfit}, killed {killed}",
-        ]
-        if broken is not None:
-            (self.folder / f"broken-{broken}").touch()
-        keeps, names = _keeps(before, after, broken or misfit), _kept(before, after)
+        changed = _changed(before, after)
+        may_fail = broken is None and misfit is None and killed is None
+        sick = chance.choice(changed) if changed and may_fail and chance.random() < 0.5 else None
+        again = [node.name for node in after.nodes if node.name in {one.name for one in before.nodes}]
+        lame = chance.choice(again) if again and may_fail and sick is None and chance.random() < 0.3 else None
+        asked = after if misfit is None else _with_misfit(after, misfit)
+        asked = asked if lame is None else _with_lame(asked, lame)
+        faults = {"broken": broken, "misfit": misfit, "sick": sick, "lame": lame, "killed": killed}
+        fault = broken or misfit or sick or lame
+        self.story += [f"reload {_shown(before)}", f"    to {_shown(after)}, {faults}"]
+        for name in filter(None, (broken, sick)):
+            (self.folder / f"broken-{name}").touch()
+        keeps = _keeps(before, asked, fault)
+        names = frozenset(name for name in _kept(before, asked) if name.split("-")[0] != sick)
         self.sent = []
         for _ in range(chance.randrange(12)):
             self._delegate(keeps, names, killed)
@@ -113,13 +120,17 @@ class _Sequence:
         self.story.append(f"    said {report[0]}")
         self._judge_work(is_disturbed=killed is not None)
         if killed is None:
-            self._judge_report(report[0], broken or misfit)
+            self._judge_report(report[0], fault)
             if broken in new or misfit in new:
-                self._judge_hold(before, after)
+                self._judge_hold(before, asked)
             elif misfit is not None:
-                self._judge_misfit(misfit, before, after)
-        if broken is not None:
-            (self.folder / f"broken-{broken}").unlink()
+                self._judge_misfit(misfit, before, asked)
+            elif lame is not None:
+                self._judge_lame(before, asked)
+            elif sick is not None and self.cluster.reload(asked).is_complete:
+                self.fail(f"{sick} has not come up, and a reload says that all is done")
+        for name in filter(None, (broken, sick)):
+            (self.folder / f"broken-{name}").unlink()
         self._complete(after)
 
     def _delegate(self, keeps: frozenset[str], names: frozenset[str], killed: str | None) -> None:
@@ -178,9 +189,18 @@ class _Sequence:
                 if agent.base_name == misfit and agent.scale is None and node.name not in restarting and missing:
                     self.fail(f"{missing} does not go on as it was: {sorted(up)}")
 
-    def _judge_report(self, report: ReloadReport, broken: str | None) -> None:
+    def _judge_lame(self, before: ClusterSpec, after: ClusterSpec) -> None:
+        """A node that is to restart did not start so, and goes on as it was: each agent of before and after is somewhere."""
+        up = {full.partition("/")[2] for full in self._up()}
+        was, will = (
+            {name for one in _agents(spec) if one.scale is None for name in _names(one)} for spec in (before, after)
+        )
+        if missing := was & will - up:
+            self.fail(f"{missing} are nowhere, as a node did not start again")
+
+    def _judge_report(self, report: ReloadReport, fault: str | None) -> None:
         """What it says is there is there, what is stopped is not, and nothing fails without a cause."""
-        if (broken is None) is not (not report.failed):
+        if (fault is None) is not (not report.failed):
             self.fail("something failed without a cause, or nothing with one")
         if report.overran:
             self.fail("something overran that nothing held up")
@@ -269,6 +289,23 @@ def _with_misfit(spec: ClusterSpec, name: str) -> ClusterSpec:
     return replace(spec, nodes=tuple(replace(node, agents=tuple(map(given, node.agents))) for node in spec.nodes))
 
 
+def _with_lame(spec: ClusterSpec, name: str) -> ClusterSpec:
+    nothing = (ObserverSpec("tests.runtime.reloaded:Nothing"),)
+    return replace(
+        spec, nodes=tuple(replace(node, observers=nothing) if node.name == name else node for node in spec.nodes)
+    )
+
+
+def _changed(before: ClusterSpec, after: ClusterSpec) -> list[str]:
+    """The agents that have changed, on nodes that go on."""
+    restarting = _restarting(before, after)
+    was = {(node.name, one.base_name): one for node in before.nodes for one in node.agents}
+    return [
+        one.base_name for node in after.nodes if node.name not in restarting for one in node.agents
+        if was.get((node.name, one.base_name), one) != one
+    ]  # fmt: skip
+
+
 def _base_name(agent: AgentSpec) -> str:
     return agent.base_name
 
@@ -278,8 +315,10 @@ def _names(agent: AgentSpec) -> list[str]:
 
 
 def _restarting(before: ClusterSpec, after: ClusterSpec) -> set[str]:
-    threads = {node.name: node.threads for node in before.nodes}
-    return {node.name for node in after.nodes if threads.get(node.name, node.threads) != node.threads}
+    was = {node.name: (node.threads, node.observers) for node in before.nodes}
+    return {
+        node.name for node in after.nodes if node.name in was and was[node.name] != (node.threads, node.observers)
+    }  # fmt: skip
 
 
 def _keeps(before: ClusterSpec, after: ClusterSpec, broken: str | None) -> frozenset[str]:

@@ -916,7 +916,7 @@ def test_an_agent_that_scales_goes_on_where_it_is_until_it_is_up_on_the_other_no
         [(name, why)] = report.failed.items()
         assert name in {"n2", "n2/crew"}
         assert any(text in why for text in ("it is broken", "has no attribute 'Missing'", "It has not started"))
-        assert why.endswith(("Nothing was stopped.", "What it succeeds was not stopped."))
+        assert why.endswith(("Nothing was stopped.", "Nothing was stopped for it."))
         assert report.stopped == ()
         assert "n1/crew" in {*report.unchanged, *report.started} or "n1" in report.restarted
     assert moved.stopped[-1] == "n1/crew"
@@ -932,7 +932,7 @@ def test_an_agent_that_scales_stays_where_it_is_if_its_node_is_to_be_another_and
         assert homes(it) == {"n2"}
 
     assert list(report.failed) == ["n2"]
-    assert report.failed["n2"].endswith("What it succeeds was not stopped.")
+    assert report.failed["n2"].endswith("Nothing was stopped for it.")
     assert "n1/crew" in report.unchanged
     assert moved.failed == {}
     assert "n2/crew" in moved.started
@@ -1076,7 +1076,7 @@ def test_what_never_was_up_is_new_also_when_its_node_restarts_in_a_later_reload(
         assert it.ask()["agent"] == "new"
 
     assert "Nothing was stopped." in first.failed["n2/new"]
-    assert "What it succeeds was not stopped." in second.failed["n2/new"]
+    assert "Nothing was stopped for it." in second.failed["n2/new"]
     assert (third.failed, third.stopped) == ({}, ("n1/old",))
 
 

@@ -73,11 +73,12 @@ class Reload:
         self._process = process
         self._current = names_of
         self._on_event = on_event
-        before = {name for one in self._before.values() for name in agents_by_name(one)}
+        had = {node: agents_by_name(one) for node, one in self._before.items()}
+        before = {name for names in had.values() for name in names}
         self._moved = {
             node: [
                 name for kind in one.agents if kind.agent.scale is None for name in kind.names
-                if name in before and name not in agents_by_name(self._before.get(node))
+                if name in before and name not in had.get(node, ())
             ]
             for node, one in self.wanted.items()
         }  # fmt: skip
@@ -105,7 +106,7 @@ class Reload:
         }  # fmt: skip
         """{node whose process is to be another: agents that are new on it}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
-        """{node: agents that are gone, and stay until step 4 is done}."""
+        """{node: agents that are gone, or move to a node of step 4, and stay until that is done}."""
         self._is_held = False
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
@@ -157,10 +158,14 @@ class Reload:
                 self._restart(node)
         if not self._is_held:
             released = self._release()
-            moved = {node for node in (*come, *stay) if self._moved[node]}
+            self._side_by_side([(self._clear, node) for node in before if node in released])
             self._side_by_side(
                 [
-                    *((self._complete, node) for node in wanted if node in moved | released),
+                    *(
+                        (self._complete, node)
+                        for node in wanted
+                        if self._moved[node] and (released or node not in self._anew)
+                    ),
                     *((self._end, node) for node in go if node in released),
                 ]
             )
@@ -210,24 +215,32 @@ class Reload:
 
         One that scales goes on under its name; not so one whose name a single agent takes. What another has for a successor
         nothing tells: it may be whatever is there. It stays only where its process does: in the next one it may not start.
+        What moves to such a node stays in any case.
         """
         bases = {kind.agent.base_name for node in self._anew for kind in self._going_on[node]}
+        moving = {name for node in self._anew for name in self._moved[node]}
         for node, one in self._before.items():
-            going = set(self._going(node)) - self._moving
-            waiting = [
-                kind for kind in one.agents if going.issuperset(kind.names)
-                and (kind.agent.base_name in bases or (self._anew and node not in self._anew))
-            ]  # fmt: skip
+            going = set(self._going(node))
+            gone, stay = going - self._moving, going & moving
+            waiting = list[NamedAgents]()
+            for kind in one.agents:
+                names = tuple(name for name in kind.names if name in stay)
+                is_gone = gone.issuperset(kind.names) and (
+                    kind.agent.base_name in bases or (bool(self._anew) and node not in self._anew)
+                )
+                if is_gone or names:  # what scales and has not all its names would start more as it was
+                    waiting.append(kind if is_gone or kind.agent.scale is not None else kind._replace(names=names))
             if waiting:
                 self._waiting[node] = waiting
 
     def _release(self) -> set[str]:
         """Have those go that have waited for their successors, and say on which nodes; none, if a successor has failed."""
-        failed = self._failed_successors(self._anew) if self._waiting else set[str]()
+        to_or_from = {node for node in self._anew if self._moved[node] or node in self._waiting}
+        failed = (
+            self._failed_successors(self._anew) | (self._failed.keys() & to_or_from) if self._waiting else set[str]()
+        )
         if failed:
-            self._failed.update(
-                {name: and_so(self._failed[name], "What it succeeds was not stopped.") for name in failed}
-            )
+            self._failed.update({name: and_so(self._failed[name], "Nothing was stopped for it.") for name in failed})
             return set()
         released, self._waiting = set(self._waiting), {}
         return released
@@ -237,13 +250,11 @@ class Reload:
         wanted = agents_by_name(self.wanted.get(node))
         return [name for name in agents_by_name(self._before[node]) if name not in wanted]
 
-    def _final(self, node: str) -> HostedNode:
-        """What a node is to have in the end."""
-        wanted = self.wanted[node]
-        if not self._is_held:
-            return HostedNode.of(wanted.spec, [*wanted.agents, *self._waiting.get(node, ())])
-        before = self._before.get(node)
-        return HostedNode.of(wanted.spec, [*self._first(node), *([] if before is None else self._left(before, wanted))])
+    def _restarted(self, node: str) -> HostedNode:
+        """What a node has in the process that is another: what moves to it comes later."""
+        wanted, before = self.wanted[node], self._before[node]
+        more = self._left(before, wanted) if self._is_held else self._waiting.get(node, ())
+        return HostedNode.of(wanted.spec, [*self._first(node), *more])
 
     @staticmethod
     def _left(before: HostedNode, wanted: HostedNode) -> list[NamedAgents]:
@@ -362,7 +373,7 @@ class Reload:
                 hangs = True
             self._end(node, at_once=hangs)
             try:
-                self._add(node, self._final(node))
+                self._add(node, self._restarted(node))
                 self._wait_up(node)
             except EtherError as failure:
                 self._add(node, before)
@@ -377,7 +388,7 @@ class Reload:
 
     def _complete(self, node: str) -> None:
         if node not in self._failed:
-            self._tell(node, self._final(node).agents)
+            self._tell(node, [*self.wanted[node].agents, *self._waiting.get(node, ())])
 
     def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
         """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
