@@ -1150,6 +1150,74 @@ def test_an_agent_that_is_gone_does_the_work_of_its_like_while_their_node_restar
     assert reports == [ReloadReport(restarted={"n1": "threads"}, stopped=("n2", "n2/extra"))]
 
 
+@pytest.mark.parametrize(
+    ("spec", "fields"), [(KEEPER, {"intensity": 1_000, "backoff": Backoff(30.0)}), (CREW, {"scale": Scale(min=2, max=3)})]
+)  # fmt: skip
+def test_what_did_not_start_again_is_tried_and_told_by_each_reload_until_it_is_up(
+    tmp_path: Path, spec: str, fields: dict[str, Any]
+):  # fmt: skip
+    def agent(word: str) -> AgentSpec:
+        return AgentSpec(spec, "a", kwargs={"folder": str(tmp_path), "word": word}, **fields)
+
+    with world(tmp_path, node("n1", agent("first"))) as it:
+        (tmp_path / "broken").touch()
+        failing = [it.reload(node("n1", agent("second"))) for _ in range(3)]
+        (tmp_path / "broken").unlink()
+        repaired, again = it.reload(node("n1", agent("second"))), it.reload(node("n1", agent("second")))
+        assert "a" in it.agents(), "at once, whatever its backoff is"
+
+    assert all("it is broken" in report.failed["n1/a"] for report in failing)
+    assert not any(report.stopped for report in failing)
+    assert (repaired.failed, repaired.started) == ({}, ("n1/a",))
+    assert again == ReloadReport(unchanged=("n1", "n1/a"))
+
+
+def test_one_that_comes_up_during_a_reload_is_not_told_as_failed(tmp_path: Path):
+    held, other = (tmp_path / f"hold-{name}" for name in ("late", "new"))
+    agents = [AgentSpec(CREW, name, kwargs={"folder": str(tmp_path)}) for name in ("late", "new")]
+    with world(tmp_path, node("n1", KEEP), start_timeout=2.0) as it:
+        held.touch()
+        first = it.reload(node("n1", KEEP, agents[0]))
+        other.touch()
+        with it.reloading(node("n1", KEEP, *agents)) as reports:
+            wait_until((tmp_path / "starting-new").exists, what="the other one starts")
+            held.unlink()
+            wait_until(lambda: it.condition("late") == "up", what="the first one is up")
+            other.unlink()
+        again = it.reload_once_started(node("n1", KEEP, *agents))
+
+    assert first.failed.keys() == {"n1/late"}
+    assert {*reports[0].started, *again.started} == {"n1/late", "n1/new"}
+    assert reports[0].failed.keys() <= {"n1/new"}, "which may not be quite up when its time is over"
+    assert again.failed == {}
+
+
+@pytest.mark.parametrize("source", ["goes on", "restarts", "is gone"])
+def test_what_moves_to_a_node_that_does_not_start_again_goes_on_where_it_was(tmp_path: Path, source: str):
+    bad = (ObserverSpec("tests.runtime.reloaded:Nothing"),)
+    moves = AgentSpec(KEEPER, "moves")
+    left = {
+        "goes on": [node("n1", AgentSpec(PLAIN))],
+        "restarts": [node("n1", AgentSpec(PLAIN), threads=2)],
+        "is gone": [],
+    }[source]
+    with world(tmp_path, node("n1", AgentSpec(PLAIN), moves), node("n2", AgentSpec(PLAIN, "stays"))) as it:
+        assert it.ask("moves")["total"] == 1
+        reports = [it.reload(*left, node("n2", AgentSpec(PLAIN, "stays"), moves, observers=bad)) for _ in range(2)]
+        assert it.agents()["moves"] == "n1"
+        assert it.ask("moves")["total"] == 2
+        moved = it.reload(*left, node("n2", AgentSpec(PLAIN, "stays"), moves, threads=2))
+        assert it.agents()["moves"] == "n2"
+        assert it.ask("moves")["total"] == 3
+
+    for report in reports:
+        assert report.failed.keys() == {"n2"}
+        assert report.failed["n2"].endswith("Nothing was stopped for it.")
+        assert "n1/moves" not in report.stopped
+    assert moved.failed == {}
+    assert "n2/moves" in moved.started
+
+
 def test_a_node_that_dies_afterwards_comes_back_with_what_the_reload_gave_it(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         it.reload(node("n1", replace(KEEP, args=("second",)), AgentSpec(PLAIN, "new")))
