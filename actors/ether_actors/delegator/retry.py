@@ -131,7 +131,7 @@ def _check_word(word: str) -> None:
     codes = _CODES | _OF_ERRORS
     if word in known or word in codes:
         return
-    if word in _FINAL or word.isupper():
+    if word.upper() in _FINAL or word.isupper():
         raise InvalidSpec(f"Retry: on has {word!r}, which is no failure.{nearest(word, known)}")
     status = next((status for status in known if status.replace("_", "") == word.upper().replace("_", "")), None)
     if status is not None:

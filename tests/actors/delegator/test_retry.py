@@ -110,6 +110,7 @@ def test_the_delays_grow_and_are_no_shorter_than_the_bus_says() -> None:
         ({"on": None}, "on is None; give a set of words"),
         ({"on": {7}}, r"on is \{7\}; give a set of words"),
         ({"on": {"TIMEOOT"}}, r"on has 'TIMEOOT', which is no failure. Did you mean 'TIMEOUT'\?"),
+        ({"on": {"completed"}}, r"on has .completed., which is no failure"),
         ({"on": {"exeption"}}, r"on has 'exeption', which is no code. Did you mean 'exception'\?"),
         (
             {"on": {"broker_unavailible"}},

@@ -1218,6 +1218,43 @@ def test_what_moves_to_a_node_that_does_not_start_again_goes_on_where_it_was(tmp
     assert "n2/moves" in moved.started
 
 
+def test_nothing_moves_to_a_node_that_restarts_unless_all_have_that_do(tmp_path: Path):
+    bad = (ObserverSpec("tests.runtime.reloaded:Nothing"),)
+    one, two, plain = AgentSpec(KEEPER, "one"), AgentSpec(KEEPER, "two"), AgentSpec(PLAIN)
+    with world(tmp_path, node("n1", plain, one, two), node("n2", plain), node("n3", plain)) as it:
+        to_fails = it.reload(
+            node("n1", plain), node("n2", plain, one, threads=2), node("n3", plain, two, observers=bad)
+        )
+        assert {it.agents()["one"], it.agents()["two"]} == {"n1"}
+        from_fails = it.reload(
+            node("n1", plain, observers=bad), node("n2", plain, one, threads=4), node("n3", plain, two)
+        )
+        assert it.agents()["one"] == "n1"
+        assert [it.ask(name)["total"] for name in ("one", "two")] == [1, 1]
+        moved = it.reload(node("n1", plain), node("n2", plain, one, threads=2), node("n3", plain, two))
+        assert (it.agents()["one"], it.agents()["two"]) == ("n2", "n3")
+
+    assert to_fails.failed.keys() == {"n3"}
+    assert from_fails.failed.keys() == {"n1"}
+    assert moved.failed == {}
+
+
+def test_of_agents_of_one_entry_one_moves_while_both_nodes_restart(tmp_path: Path):
+    with world(tmp_path, node("n1", AgentSpec(KEEPER, "a", count=2)), node("n2", AgentSpec(PLAIN))) as it:
+        assert it.agents().keys() >= {"a", "a-2"}
+        works = it.begin("a-2")
+        waits = it.bus.delegate("keep.word", to="a-2", timeout=30)
+        with it.reloading(
+            node("n1", AgentSpec(KEEPER, "a"), threads=2),
+            node("n2", AgentSpec(PLAIN), AgentSpec(KEEPER, "a-2"), threads=2),
+        ) as reports:
+            wait_until(lambda: it.condition("a-2") == "restarting", what="it drains")
+        assert [handle.result(20).unwrap().data["total"] for handle in (works, waits)] == [1, 2]
+        assert {name: home for name, home in it.agents().items() if name != "plain"} == {"a": "n1", "a-2": "n2"}
+
+    assert reports[0].failed == {}
+
+
 def test_a_node_that_dies_afterwards_comes_back_with_what_the_reload_gave_it(tmp_path: Path):
     with world(tmp_path, node("n1", KEEP)) as it:
         it.reload(node("n1", replace(KEEP, args=("second",)), AgentSpec(PLAIN, "new")))
