@@ -986,3 +986,14 @@ def test_without_a_bound_four_gigabytes_are_read_at_most(take: Callable[..., Any
         large.truncate((4 << 30) + 1)  # a hole: it takes no room
     with pytest.raises(ArtifactUnavailable, match="has more than 4,294,967,296 bytes, and nobody said how many"):
         take(Artifact(path=str(file), sha256="0" * 64))
+
+
+def test_a_copy_has_any_name_that_a_file_may_have_and_none_without_one(tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    file.write_bytes(b"1234")
+    artifact = Artifact.of(file)
+
+    assert artifact.copy_to(tmp_path / ("n" * 250)).read_bytes() == b"1234"
+    for wrong in (".", "/"):
+        with pytest.raises(UsageError, match="this is a folder; add the name"):
+            artifact.copy_to(wrong)

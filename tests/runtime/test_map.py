@@ -71,6 +71,15 @@ class Chief(Agent):
         mapped = task.map("work.do", ({"n": n} for n in range(count)), window=4, budget=part)
         return [response.unwrap().data for response in mapped]
 
+    @capability("chief.beside")
+    def beside(self, task: Task) -> list[str]:
+        holds = task.delegate("work.do", {"n": 1, "seconds": 0.2})  # all of the budget
+        mapped = task.map("work.do", ({"n": n} for n in range(6)))
+        try:
+            return [response.status.value for response in mapped]
+        finally:
+            holds.result()
+
     @capability("chief.spend")
     def spend(self, count: int, parts: int, task: Task) -> list[int]:
         budget = task.budget.part(parts) if parts else None
@@ -216,6 +225,13 @@ def test_a_handler_maps_within_its_budget(bus: Runtime) -> None:
     response = bus.delegate("chief.map", {"count": 30}, budget=Budget(max_cost=1.0)).result(PATIENCE)
 
     assert response.unwrap().data == list(range(30))
+
+
+def test_a_budget_that_another_delegation_of_the_task_has_set_aside_ends_a_map_with_an_error(bus: Runtime) -> None:
+    response = bus.delegate("chief.beside", budget=Budget(max_cost=1.0)).result(PATIENCE)
+
+    assert response.status is not Status.COMPLETED
+    assert "set aside for work.do" in f"{response.unresolved} {response.error}"
 
 
 @pytest.mark.parametrize("parts", [0, 1, 4])

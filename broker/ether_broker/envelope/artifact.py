@@ -211,7 +211,9 @@ class Artifact(Model):
         """
         _check_bounds(max_bytes, idle_timeout)  # before a file is made
         copy = Path(target)
-        part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}.part")
+        if not copy.name:
+            raise UsageError(f"copy_to({str(copy)!r}): this is a folder; add the name that the copy is to have.")
+        part = copy.with_name(f".{os.urandom(8).hex()}.part")
         try:
             with part.open("xb") as out:
                 self._pour(root, out.write, lambda: out.truncate(out.seek(0)), max_bytes, idle_timeout)

@@ -185,3 +185,18 @@ def test_what_is_refused_as_a_handler_begins_is_gone_on_with_by_the_next():
     assert agent.state.total == 5
     keeper.begin()
     assert agent.state.total == 7
+
+
+def test_what_a_broker_that_is_lost_had_refused_is_nothing_to_the_next(
+    keeper: StateKeeper, agent: Agent, broker: Broker
+) -> None:
+    add(keeper, agent, 1)
+    keeper.reset(SavedState(7, b"o" * 16, 1, pack({"total": 50})), keeper._incarnation)
+    keeper.forget_saved()
+    keeper.begin()
+
+    assert agent.state.total == 1
+    agent.state.total += 1
+    proposed = keeper.proposed()
+    assert proposed is not None
+    assert (proposed.base, proposed.origin) == (0, b"")

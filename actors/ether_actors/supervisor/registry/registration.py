@@ -97,8 +97,7 @@ class Registration:
     that scales."""
     turn: int = field(default_factory=lambda: next(turns))
     """The tie-break among equal load: the lowest is chosen. Renewed when it is chosen or, in a large group
-    (`replicas_by_load.FEW`), when
-its load changes."""
+    (`replicas_by_load.FEW`), when its load changes."""
 
     @property
     def oldest_first(self) -> list[Any]:
