@@ -330,6 +330,26 @@ def test_what_cannot_be_delegated_later_is_refused_at_once(
     agent.bus.after(0.1, "patient.note", {"text": "a"}, retry=Retry(), timeout=5.0, context={"a": 1})  # which is well
 
 
+def test_what_is_just_too_large_is_refused_at_once_and_nothing_else(
+    bus: TestRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Named(Patient):
+        name = "n" * 60
+
+    agent = bus.node.agent_host.cell(bus.start(Named).name).agent
+    assert agent is not None
+    refused = []
+    for size in range((1 << 20) - 400, 1 << 20, 10):
+        try:
+            agent.bus.after(0.0, "nobody.does", {"text": "a" * size})
+        except PayloadTooLarge:
+            refused.append(size)
+    bus.advance(1.0)
+
+    assert 0 < len(refused) < 40
+    assert not any("is not made" in record.getMessage() for record in caplog.records)
+
+
 def test_what_is_cut_short_or_cancelled_is_no_failure(bus: TestRuntime, caplog: pytest.LogCaptureFixture) -> None:
     agent = bus.node.agent_host.cell(bus.start(Patient).name).agent
     assert agent is not None

@@ -142,7 +142,9 @@ class AgentBus:
         if retry is not None:
             check_retry(retry)
         given = {name: value for name, value in given.items() if value is not None}
-        asked = Delegation.parse({"request_id": _ANY_ID, "from_agent": _ANY_NAME} | given)
+        agent = self._agent()
+        name = _ANY_NAME if agent is None else agent.agent_name
+        asked = Delegation.parse({"request_id": _ANY_ID, "from_agent": name, "timestamp": 0.5} | given)
         pack_delegation(asked)
         kept: dict[str, Any] = {name: getattr(asked, name) for name in options if name in given and name != "context"}
         kept |= {"context": asked.context_payload} if "context_slice" in given else {}

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ether.cluster.agent_starts import replace_agent, scaled_agent, start_or_go_on
 from ether.cluster.cluster_spec import AgentSpec, NamedAgents
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ether.runtime import Runtime
 
 __all__ = ["HostedAgents"]
+
+_GOES_ON: Final = "It goes on starting."
 
 
 class HostedAgents:
@@ -126,7 +128,7 @@ class HostedAgents:
             request: `agents`, those that are to be here; `going`, the names of those that go later and to no other node, and
                 now if they have never been up; and `moving`, the names of those that another node takes next; or `rest`: all
                 are stopped for another process that takes their names; or `check`: it is only looked whether these can be
-                made here.
+                made here. With `again`, those are tried once more that the last answer told as failed.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, those among them that have not been up
@@ -143,7 +145,7 @@ class HostedAgents:
         if "rest" in request:
             return self._rest(request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
-        return self._become(wanted, set(request["going"]), set(request.get("moving", ())), request["patience"])
+        return self._become(wanted, request)
 
     def _rest(self, patience: float) -> dict[str, object]:
         supervision = self._bus.node.supervision
@@ -153,14 +155,13 @@ class HostedAgents:
         supervision.is_process_ending = True
         return {"overran": [*late, *overran]}
 
-    def _become(
-        self, wanted: Sequence[NamedAgents], going: set[str], moving: set[str], patience: float
-    ) -> dict[str, Any]:  # fmt: skip
+    def _become(self, wanted: Sequence[NamedAgents], request: dict[str, Any]) -> dict[str, Any]:
         """Have these agents, and no others.
 
         New ones start first, then changed ones end and start anew, then those that go end, and then those that move: what these
         delegate to each other is done meanwhile.
         """
+        going, moving, patience = set(request["going"]), set(request["moving"]), request["patience"]
         were_never_up, were_down = self._names_never_up, set(self._down)  # as the last answer told
         self._settle()
         never_up, earlier = self._names_never_up, tuple(self._starts)
@@ -176,8 +177,9 @@ class HostedAgents:
         }
         gone = self._specs.keys() - specs.keys()
         did_change = changed.keys() | set()
-        again = {name for name in specs if self._told.get(name) in self._down} - self._starting
-        changed |= {name: specs[name] for name in again}  # tried at once
+        if request["again"]:
+            again = {name for name in specs if self._told.get(name) in self._down} - self._starting
+            changed |= {name: specs[name] for name in again}
 
         anew = changed.keys() | gone | did_not_start
         ended = [kind for kind in self._scaling if not anew.isdisjoint(kind.names)]
@@ -196,8 +198,8 @@ class HostedAgents:
         self._starts += successors
         self._settle()
         waiting = [start for start in earlier if start in self._starts and not self._is_outdated(start)]
+        up = self._up  # before what is told as failed: who comes up meanwhile is told by the next answer
         failed = self._all_failed(failed, waiting, specs)
-        up = self._up
         self._down = {name: why for name, why in failed.items() if name not in up and name not in self._never_up}
         came = never_up | ((were_never_up | were_down | gave_up) - did_change)  # others that changed are restarted
         return {
@@ -260,7 +262,7 @@ class HostedAgents:
         for name in [name for name in failed if self._told.get(name, name) != name]:  # instances
             failed.setdefault(self._told[name], failed.pop(name))
         for name, why in (*self._never_up.items(), *self._down.items()):
-            failed.setdefault(name, and_so(why, "It goes on starting."))
+            failed.setdefault(name, why if why.endswith(_GOES_ON) else and_so(why, _GOES_ON))
         for name in failed.keys() - self._bus.node.agent_host.agent_names - self._starting:
             if specs[name].scale is None:
                 failed[name] = and_so(failed[name], "It is not running.")

@@ -1165,9 +1165,11 @@ def test_what_did_not_start_again_is_tried_and_told_by_each_reload_until_it_is_u
         (tmp_path / "broken").unlink()
         repaired, again = it.reload(node("n1", agent("second"))), it.reload(node("n1", agent("second")))
         assert "a" in it.agents(), "at once, whatever its backoff is"
+        tries = "".join(it.output).count("a did not start: it is broken")
 
     assert all("it is broken" in report.failed["n1/a"] for report in failing)
     assert not any(report.stopped for report in failing)
+    assert "scale" in fields or tries == 2 * len(failing), "each tries once; its node and its restarts say so"
     assert (repaired.failed, repaired.started) == ({}, ("n1/a",))
     assert again == ReloadReport(unchanged=("n1", "n1/a"))
 
@@ -1237,6 +1239,34 @@ def test_nothing_moves_to_a_node_that_restarts_unless_all_have_that_do(tmp_path:
     assert to_fails.failed.keys() == {"n3"}
     assert from_fails.failed.keys() == {"n1"}
     assert moved.failed == {}
+
+
+def test_what_is_gone_stays_if_a_node_that_restarts_is_not_what_it_was_to_be(tmp_path: Path):
+    bad = (ObserverSpec("tests.runtime.reloaded:Nothing"),)
+    with world(tmp_path, node("n1", AgentSpec(PLAIN, "last")), node("n2", AgentSpec(SLEEPER, "a"))) as it:
+        report = it.reload(node("n2", AgentSpec(PLAIN, "a"), observers=bad))
+        assert it.ask()["agent"] == "last"
+        repaired = it.reload(node("n2", AgentSpec(PLAIN, "a"), threads=2))
+        assert it.ask()["agent"] == "a"
+
+    assert report.failed["n2"].endswith("Nothing was stopped for it.")
+    assert report.stopped == ()
+    assert repaired.stopped == ("n1", "n1/last")
+
+
+def test_instances_become_agents_of_two_nodes_that_restart(tmp_path: Path):
+    scales = AgentSpec(CREW, "a", scale=Scale(min=2, max=3))
+    with world(tmp_path, node("n1", scales), node("n2", AgentSpec(PLAIN))) as it:
+        wait_until(lambda: {"a", "a-2"} <= it.agents().keys(), what="both instances are up")
+        changed = (
+            node("n1", AgentSpec(CREW, "a"), threads=2),
+            node("n2", AgentSpec(PLAIN), AgentSpec(CREW, "a-2"), threads=2),
+        )
+        reports = [it.reload(*changed) for _ in range(2)]
+        assert it.agents() == {"a": "n1", "a-2": "n2", "plain": "n2"}
+
+    assert [report.failed for report in reports] == [{}, {}]
+    assert reports[1] == ReloadReport(unchanged=reports[1].unchanged)
 
 
 def test_of_agents_of_one_entry_one_moves_while_both_nodes_restart(tmp_path: Path):

@@ -157,17 +157,11 @@ class Reload:
             if node not in self._unfit:
                 self._restart(node)
         if not self._is_held:
-            released = self._release()
+            have_restarted, released = self._release()
             self._side_by_side([(self._clear, node) for node in before if node in released])
+            moved = [node for node in wanted if self._moved[node] and (have_restarted or node not in self._anew)]
             self._side_by_side(
-                [
-                    *(
-                        (self._complete, node)
-                        for node in wanted
-                        if self._moved[node] and (released or node not in self._anew)
-                    ),
-                    *((self._end, node) for node in go if node in released),
-                ]
+                [*((self._complete, node) for node in moved), *((self._end, node) for node in go if node in released)]
             )
         self._side_by_side([(self._check_metrics, node) for node in self.hosted if node not in self._failed])
         return self._report(come, stay, go)
@@ -224,26 +218,30 @@ class Reload:
             gone, stay = going - self._moving, going & moving
             waiting = list[NamedAgents]()
             for kind in one.agents:
-                names = tuple(name for name in kind.names if name in stay)
+                names = tuple(name for name in kind.names if name in going)
+                if kind.agent.scale is not None and names != kind.names:
+                    continue  # beside what it is to be, it would start more as it was
                 is_gone = gone.issuperset(kind.names) and (
-                    kind.agent.base_name in bases or (bool(self._anew) and node not in self._anew)
+                    kind.agent.base_name in bases or (self._anew and node not in self._anew)
                 )
-                if is_gone or names:  # what scales and has not all its names would start more as it was
-                    waiting.append(kind if is_gone or kind.agent.scale is not None else kind._replace(names=names))
+                if is_gone or not stay.isdisjoint(names):
+                    waiting.append(kind._replace(names=names))
             if waiting:
                 self._waiting[node] = waiting
 
-    def _release(self) -> set[str]:
-        """Have those go that have waited for their successors, and say on which nodes; none, if a successor has failed."""
-        to_or_from = {node for node in self._anew if self._moved[node] or node in self._waiting}
-        failed = (
-            self._failed_successors(self._anew) | (self._failed.keys() & to_or_from) if self._waiting else set[str]()
-        )
-        if failed:
+    def _release(self) -> tuple[bool, set[str]]:
+        """Have those go that have waited for nodes that restart, if all of that was done.
+
+        Returns:
+            Whether it was, and on which nodes some have waited.
+        """
+        failed = self._failed_successors(self._anew) | (self._failed.keys() & self._anew.keys())
+        if not failed:
+            released, self._waiting = set(self._waiting), {}
+            return True, released
+        if self._waiting:
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped for it.") for name in failed})
-            return set()
-        released, self._waiting = set(self._waiting), {}
-        return released
+        return False, set()
 
     def _going(self, node: str) -> list[str]:
         """The agents of a node that are to go, or to another node."""
@@ -329,7 +327,7 @@ class Reload:
 
     def _bring(self, node: str) -> None:
         """Start what is new, and what has changed anew; who is to go stays."""
-        self._tell(node, [*self._first(node), *self._left(self._before[node], self.wanted[node])])
+        self._tell(node, [*self._first(node), *self._left(self._before[node], self.wanted[node])], again=True)
         self._check(node)
 
     def _check_metrics(self, node: str) -> None:
@@ -390,17 +388,17 @@ class Reload:
         if node not in self._failed:
             self._tell(node, [*self.wanted[node].agents, *self._waiting.get(node, ())])
 
-    def _tell(self, node: str, agents: Sequence[NamedAgents]) -> None:
+    def _tell(self, node: str, agents: Sequence[NamedAgents], *, again: bool = False) -> None:
         """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
 
-        Until then it is started with those that it had, if it ends.
+        Until then it is started with those that it had, if it ends. With `again` it tries once more what did not start before.
         """
         is_old = node in self._anew or node not in self.wanted
         spec = self.hosted[node].spec if is_old else self.wanted[node].spec
         going = self._going(node) if node in self._before else []
         gone = [name for name in going if name not in self._moving]  # who moves has no place yet but this
         moving = [name for name in going if name in self._moving]
-        request = {"agents": _carried(agents), "going": gone, "moving": moving}
+        request = {"agents": _carried(agents), "going": gone, "moving": moving, "again": again}
         try:
             answer = self._ask(node, request)
         except ProcessFailed:  # it died of itself, or of what it started: once more
@@ -420,7 +418,10 @@ class Reload:
 
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
-        self._again.update(f"{node}/{name}" for name in said.get("again", ()))
+        again = {f"{node}/{name}" for name in said.get("again", ())}
+        self._again |= again
+        if not self._is_held:  # what was told to have failed is up after all
+            self._failed = {name: why for name, why in self._failed.items() if name not in again}
         self._never_up.update({f"{node}/{name}": said["failed"].get(name, "") for name in said.get("never_up", ())})
         wanted = agents_by_name(self.wanted.get(node))
         for name, why in said.get("failed", {}).items():
