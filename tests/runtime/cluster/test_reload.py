@@ -1255,15 +1255,15 @@ def test_what_is_gone_stays_if_a_node_that_restarts_is_not_what_it_was_to_be(tmp
 
 
 def test_instances_become_agents_of_two_nodes_that_restart(tmp_path: Path):
-    scales = AgentSpec(CREW, "a", scale=Scale(min=2, max=3))
+    scales = AgentSpec(CREW, scale=Scale(min=2, max=3))
     with world(tmp_path, node("n1", scales), node("n2", AgentSpec(PLAIN))) as it:
-        wait_until(lambda: {"a", "a-2"} <= it.agents().keys(), what="both instances are up")
+        wait_until(lambda: {"crew", "crew-2"} <= it.agents().keys(), what="both instances are up")
         changed = (
-            node("n1", AgentSpec(CREW, "a"), threads=2),
-            node("n2", AgentSpec(PLAIN), AgentSpec(CREW, "a-2"), threads=2),
+            node("n1", AgentSpec(CREW), threads=2),
+            node("n2", AgentSpec(PLAIN), AgentSpec(CREW, count=2), threads=2),
         )
         reports = [it.reload(*changed) for _ in range(2)]
-        assert it.agents() == {"a": "n1", "a-2": "n2", "plain": "n2"}
+        assert it.agents() == {"crew": "n1", "crew-2": "n2", "crew-3": "n2", "plain": "n2"}
 
     assert [report.failed for report in reports] == [{}, {}]
     assert reports[1] == ReloadReport(unchanged=reports[1].unchanged)
