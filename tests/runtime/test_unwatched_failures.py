@@ -333,10 +333,8 @@ def test_what_cannot_be_delegated_later_is_refused_at_once(
 def test_what_is_just_too_large_is_refused_at_once_and_nothing_else(
     bus: TestRuntime, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Named(Patient):
-        name = "n" * 60
-
-    agent = bus.node.agent_host.cell(bus.start(Named).name).agent
+    (ref,) = bus.start_many(Patient, 1, name="n" * 60)
+    agent = bus.node.agent_host.cell(ref.name).agent
     assert agent is not None
     refused = []
     for size in range((1 << 20) - 400, 1 << 20, 10):

@@ -176,7 +176,7 @@ class HostedAgents:
             if name in self._specs and must_be_another(self._specs[name], agent)
         }
         gone = self._specs.keys() - specs.keys()
-        did_change = changed.keys() | set()
+        did_change = set(changed)
         if request["again"]:
             again = {name for name in specs if self._told.get(name) in self._down} - self._starting
             changed |= {name: specs[name] for name in again}
