@@ -418,12 +418,47 @@ def multipart(endpoint: str) -> int:
     return done
 
 
+def publish(endpoint: str) -> int:
+    """Events that nobody subscribes to."""
+    body = pack({"params": pack({"topic": "evil.do", "data": b"\x01"})})
+    return _session(
+        endpoint,
+        lambda _: (
+            [
+                pack_envelope(
+                    Kind.DELEGATION, request_id=new_id(), source=b"mallory", capability=b"ether.publish", body=body
+                )
+            ]
+            * 64
+        ),
+        150,
+    )
+
+
+def take_back(endpoint: str) -> int:
+    """Requests for parts of an artifact, each taken back at once."""
+    body = pack({"artifact": 5})
+
+    def both(request_id: bytes) -> list[bytes]:
+        wanted = pack_envelope(Kind.FETCH, request_id=request_id, target=b"mallory", body=body)
+        return [wanted, pack_envelope(Kind.FETCH, request_id=request_id)]
+
+    return _session(endpoint, lambda _: [one for _ in range(32) for one in both(new_id())], 150)
+
+
+def scaled(endpoint: str) -> int:
+    """Reports of an agent that says it scales."""
+    body = pack({"before": 1, "instances": 2, "why": "w" * 200})
+    return _session(endpoint, lambda _: [pack_envelope(Kind.SCALE, source=b"mallory", body=body)] * 64, 150)
+
+
 KINDS = {
     kind.__name__: kind
     for kind in (
         register, returning, observe, monitor, dead_letters, forged, far_ids, bombs, questions, resend, garbage, strangers,
         crowd, hello, connects, slow, multipart, progress, little_progress, unknown_progress, cancel, empty, heartbeats, tap,
         again, unacknowledged, fetch,
+        publish, take_back, scaled,
     )
 }  # fmt: skip
 

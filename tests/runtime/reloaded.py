@@ -180,10 +180,11 @@ class Noted(Agent):
         self.folder, self.word = folder, word
 
     def on_start(self) -> None:
-        if any(
-            Path(self.folder, f"broken-{name}").exists() for name in (self.agent_name, self.agent_name.split("-")[0])
-        ):
-            raise RuntimeError("it is broken")
+        for name in {self.agent_name, self.agent_name.split("-")[0]}:
+            if Path(self.folder, f"fatal-{name}").exists():
+                os._exit(3)
+            if Path(self.folder, f"broken-{name}").exists():
+                raise RuntimeError("it is broken")
 
     async def run(self, task: Task, seconds: float) -> str:
         with Path(self.folder, "runs").open("a") as lines:  # noqa: ASYNC230  a line is one write

@@ -51,6 +51,11 @@ class HostedAgents:
         self._down: dict[str, str] = {}
         """The same of those that were up, were told as failed since, and have not come up again."""
 
+    @property
+    def never_up(self) -> list[str]:
+        """The agents that have not been up yet, by the names by which a report tells of them."""
+        return sorted(self._never_up)
+
     def note(self, kinds: Iterable[NamedAgents]) -> None:
         """Note the agents that were started."""
         self._kinds = list(kinds)

@@ -210,6 +210,7 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
     observers = [ObserverSpec(**item) for item in request["observers"]]
     metrics = None if request["metrics"] is None else MetricsSpec(**request["metrics"])
     failed: dict[str, str] = {}
+    never_up: list[str] = []
     began = time.monotonic()
 
     def start(bus: Runtime) -> Sequence[Sequence[str]]:
@@ -220,6 +221,7 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
         hosted = HostedAgents(bus, request["drain"])
         if request["again"]:
             names = hosted.start(agents, _patience(request["start_timeout"], began), failed)
+            never_up.extend(hosted.never_up)
         else:
             names = [_start(bus, named) for named in agents]
             hosted.note(NamedAgents(named.agent, tuple(own)) for named, own in zip(agents, names, strict=True))
@@ -241,7 +243,9 @@ def _serve_request(parent_link: ParentLink, request: dict[str, Any]) -> int:
             start,
             request["drain"],
             on_event=logging.getLogger("ether.node").debug,
-            on_ready=lambda names: parent_link.ready(agents=names, serial=request["serial"], failed=failed),
+            on_ready=lambda names: parent_link.ready(
+                agents=names, serial=request["serial"], failed=failed, never_up=never_up
+            ),
         )
     except EtherError as error:
         parent_link.failed(error.code, str(error))

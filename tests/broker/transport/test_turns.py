@@ -253,17 +253,41 @@ def test_a_frame_is_acknowledged_when_its_last_envelope_was_handled():
     assert peer.session.channel.committed == 2
 
 
-def test_a_node_that_waits_for_its_turn_is_not_lost_for_silence_nor_with_its_connection():
+def test_what_waits_of_a_node_that_is_silent_or_cut_off_has_another_silence_to_be_handled():
+    session_table = SessionTable()
+    silent, cut, handled_one = Peer(session_table, 1), Peer(session_table, 2), Peer(session_table, 3)
+    handled_one.say((Kind.CANCEL, 0))
+    heard = handled_one.session.heard
+    while session_table.turns.waiting:
+        handled(session_table)
+    for peer in (silent, cut):
+        peer.say(*[(Kind.CANCEL, 0)] * 1_000)
+    silence = DEFAULT_TIMING.silence
+
+    def lost(after: float) -> set[str]:
+        return {session.node for session in session_table.expire(heard + after)}
+
+    assert lost(0.0) == set()
+    session_table.unreachable(cut.session.receiver)
+    assert lost(silence - 0.01) == set()
+    assert lost(silence + 0.01) == {"n2", "n3"}, "the connection of n2 has been gone for that long"
+    assert lost(2 * silence - 0.01) == set()
+    assert lost(2 * silence + 0.01) == {"n1"}
+
+
+def test_a_node_that_is_silent_or_cut_off_is_lost_as_soon_as_what_waits_of_it_was_handled():
     session_table = SessionTable()
     silent, cut = Peer(session_table, 1), Peer(session_table, 2)
     for peer in (silent, cut):
         peer.say(*[(Kind.CANCEL, 0)] * 1_000)
     session_table.unreachable(cut.session.receiver)
-
-    assert session_table.expire(DEFAULT_TIMING.silence * 10) == []
     while session_table.turns.waiting:
         handled(session_table)
-    assert {session.node for session in session_table.expire(DEFAULT_TIMING.silence * 10 + 1)} == {"n1", "n2"}
+
+    assert {session.node for session in session_table.expire(silent.session.heard)} == {"n2"}
+    assert {session.node for session in session_table.expire(silent.session.heard + DEFAULT_TIMING.silence + 0.01)} == {
+        "n1"
+    }
 
 
 def test_what_waits_of_a_lost_node_is_forgotten():

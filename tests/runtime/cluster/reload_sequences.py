@@ -1,9 +1,10 @@
 """Sequences of reloads that are drawn from a seed, over real processes that work meanwhile, and what holds of each of them.
 
 Drawn: nodes that come, go, or have other `threads`; agents of two classes, single, with a `count` and with a `scale`, that
-come, go, move, change and take each other's place; agents that are new, or have changed, and do not start, or do not take their
-arguments; a node that does not start again; a node, or the broker, that is killed meanwhile; and delegations by capability and
-by name, before it and all the while.
+come, go, move, change and take each other's place; those of one `count` that move apart; agents that are new, or have changed,
+and do not start, or do not take their arguments; new ones that take their process down, and those that still do not start when
+nodes restart in a further reload; a node that does not start again; a node, or the broker, that is killed meanwhile; and
+delegations by capability and by name, before it and all the while.
 
 Not drawn: an agent with a `count` that is to have a `scale`; observers and metrics; handlers that overrun `drain`; states;
 sub-delegations; modules that change; several of these faults at once.
@@ -50,6 +51,70 @@ class _Sent:
     must_end_well: bool
 
 
+@dataclass(frozen=True)
+class _Faults:
+    """What goes wrong in a reload; but for a kill one at most."""
+
+    broken: str | None = None
+    """The new agent that does not start."""
+    is_fatal: bool = False
+    """Whether it takes its process down."""
+    misfit: str | None = None
+    """The agent that does not take its arguments."""
+    sick: str | None = None
+    """The agent that has changed and does not start."""
+    lame: str | None = None
+    """The node that does not start again."""
+    killed: str | None = None
+    """The node that is killed, or the broker."""
+    is_new: bool = False
+    """Whether the agent that is broken or misfit is new."""
+
+    @classmethod
+    def draw(cls, chance: random.Random, before: ClusterSpec, after: ClusterSpec) -> _Faults:
+        killed = chance.choice([*(node.name for node in before.nodes), "broker"]) if chance.random() < 0.15 else None
+        was = {name for agent in _agents(before) for name in _names(agent)}
+        new = [agent.base_name for agent in _agents(after) if agent.base_name not in was]
+        if new and chance.random() < 0.3:
+            return cls(broken=chance.choice(new), is_fatal=chance.random() < 0.3, killed=killed, is_new=True)
+        if _agents(after) and chance.random() < 0.2:
+            misfit = chance.choice(_agents(after)).base_name
+            return cls(misfit=misfit, killed=killed, is_new=misfit in new)
+        changed = _changed(before, after)
+        if changed and killed is None and chance.random() < 0.5:
+            return cls(sick=chance.choice(changed).split("-")[0])
+        again = [node.name for node in after.nodes if node.name in {one.name for one in before.nodes}]
+        if again and killed is None and chance.random() < 0.3:
+            return cls(lame=chance.choice(again))
+        return cls(killed=killed)
+
+    @property
+    def named(self) -> str | None:
+        """The agent or node that does not do what it is to."""
+        return self.broken or self.misfit or self.sick or self.lame
+
+    @property
+    def is_disturbing(self) -> bool:
+        """Whether a process ends that others need."""
+        return self.killed is not None or self.is_fatal
+
+    @property
+    def flags(self) -> list[str]:
+        """The files that tell agents not to start."""
+        return [f"{'fatal' if self.is_fatal else 'broken'}-{name}" for name in (self.broken, self.sick) if name]
+
+    @property
+    def also_lost(self) -> set[str]:
+        """Errors of delegations beside those of `_LOST`; what had begun at one that took its process down waits for it."""
+        also = {"agent_restarting", "unknown_agent"} if self.is_disturbing else set[str]()
+        return also | {"deadline"} if self.is_fatal else also
+
+    def put_into(self, spec: ClusterSpec) -> ClusterSpec:
+        """A specification with what does not fit."""
+        spec = spec if self.misfit is None else _with_misfit(spec, self.misfit)
+        return spec if self.lame is None else _with_lame(spec, self.lame)
+
+
 @dataclass
 class _Sequence:
     seed: int
@@ -67,33 +132,29 @@ class _Sequence:
 
     def reload(self) -> None:
         """Draw a specification, reload to it with work under way, and judge all of it."""
-        chance, before = self.chance, self.cluster.spec
-        after = replace(before, nodes=draw(chance, self.folder, before.nodes))
-        new = sorted({agent.base_name for agent in _agents(after)} - {agent.base_name for agent in _agents(before)})
-        broken = chance.choice(new) if new and chance.random() < 0.3 else None
-        misfit = (
-            chance.choice([None, *map(_base_name, _agents(after))])
-            if broken is None and chance.random() < 0.2
-            else None
-        )
-        killed = chance.choice([*(node.name for node in before.nodes), "broker"]) if chance.random() < 0.15 else None
-        changed = _changed(before, after)
-        may_fail = broken is None and misfit is None and killed is None
-        sick = chance.choice(changed) if changed and may_fail and chance.random() < 0.5 else None
-        again = [node.name for node in after.nodes if node.name in {one.name for one in before.nodes}]
-        lame = chance.choice(again) if again and may_fail and sick is None and chance.random() < 0.3 else None
-        asked = after if misfit is None else _with_misfit(after, misfit)
-        asked = asked if lame is None else _with_lame(asked, lame)
-        faults = {"broken": broken, "misfit": misfit, "sick": sick, "lame": lame, "killed": killed}
-        fault = broken or misfit or sick or lame
+        before = self.cluster.spec
+        after = replace(before, nodes=draw(self.chance, self.folder, before.nodes))
+        faults = _Faults.draw(self.chance, before, after)
+        asked = faults.put_into(after)
         self.story += [f"reload {_shown(before)}", f"    to {_shown(after)}, {faults}"]
-        for name in filter(None, (broken, sick)):
-            (self.folder / f"broken-{name}").touch()
-        keeps = _keeps(before, asked, fault)
-        names = frozenset(name for name in _kept(before, asked) if name.split("-")[0] != sick)
+        flags = [self.folder / flag for flag in faults.flags]
+        for flag in flags:
+            flag.touch()
+        report = self._reload_with_work(before, asked, faults)
+        self.story.append(f"    said {report}")
+        self._judge_work(faults)
+        self._judge(report, before, asked, faults)
+        for flag in flags:
+            flag.unlink()
+        self._complete(after)
+
+    def _reload_with_work(self, before: ClusterSpec, asked: ClusterSpec, faults: _Faults) -> ReloadReport:
+        chance = self.chance
+        keeps = frozenset[str]() if faults.is_disturbing else _keeps(before, asked, faults.named)
+        names = frozenset(name for name in _kept(before, asked) if name.split("-")[0] != faults.sick)
         self.sent = []
         for _ in range(chance.randrange(12)):
-            self._delegate(keeps, names, killed)
+            self._delegate(keeps, names, faults)
         is_done = threading.Event()
         report = list[ReloadReport]()
 
@@ -110,37 +171,49 @@ class _Sequence:
         while not is_done.wait(0.02):
             moments += 1
             if len(self.sent) < 400:
-                self._delegate(keeps, names, killed)
-            if killed is not None and moments * 0.02 > kill_after:
-                self._kill(killed)
+                self._delegate(keeps, names, faults)
+            if faults.killed is not None and moments * 0.02 > kill_after:
+                self._kill(faults.killed)
                 kill_after = float("inf")
         thread.join()
         if not report:
             self.fail("the reload raised")
-        self.story.append(f"    said {report[0]}")
-        self._judge_work(is_disturbed=killed is not None)
-        if killed is None:
-            self._judge_report(report[0], fault)
-            if broken in new or misfit in new:
-                self._judge_hold(before, asked)
-            elif misfit is not None:
-                self._judge_misfit(misfit, before, asked)
-            elif lame is not None:
-                self._judge_lame(before, asked)
-            elif sick is not None and self.cluster.reload(asked).is_complete:
-                self.fail(f"{sick} has not come up, and a reload says that all is done")
-        for name in filter(None, (broken, sick)):
-            (self.folder / f"broken-{name}").unlink()
-        self._complete(after)
+        return report[0]
 
-    def _delegate(self, keeps: frozenset[str], names: frozenset[str], killed: str | None) -> None:
+    def _judge(self, report: ReloadReport, before: ClusterSpec, asked: ClusterSpec, faults: _Faults) -> None:
+        if faults.killed is not None:
+            return
+        self._judge_report(report, faults.named)
+        if faults.is_new:
+            self._judge_hold(before, asked)
+            if faults.broken is not None and not faults.is_fatal:
+                self._restart_more(before, asked)
+        elif faults.misfit is not None:
+            self._judge_misfit(faults.misfit, before, asked)
+        elif faults.lame is not None:
+            self._judge_lame(before, asked)
+        elif faults.sick is not None and self.cluster.reload(asked).is_complete:
+            self.fail(f"{faults.sick} has not come up, and a reload says that all is done")
+
+    def _restart_more(self, before: ClusterSpec, asked: ClusterSpec) -> None:
+        """Restart nodes, the same one twice perhaps, while something new still does not start."""
+        for threads in self.chance.sample([6, 7, 8], 2):
+            name = self.chance.choice([node.name for node in asked.nodes])
+            changed = (replace(node, threads=threads) if node.name == name else node for node in asked.nodes)
+            asked = replace(asked, nodes=tuple(changed))
+            report = self.cluster.reload(asked)
+            self.story.append(f"    then {_shown(asked)}: {report}")
+            self._judge_hold(before, asked)
+
+    def _delegate(self, keeps: frozenset[str], names: frozenset[str], faults: _Faults) -> None:
         chance = self.chance
         kind = chance.choice(list(_CLASSES))
         of_kind = sorted(name for name in names if _AGENTS[name.split("-")[0]] == kind)
         to = chance.choice(of_kind) if of_kind and chance.random() < 0.4 else None
         seconds = chance.choice([0.0, 0.0, 0.05, 0.3])
         handle = self.bus.delegate(f"noted.{kind}", {"seconds": seconds}, to=to, timeout=_TIMEOUT)
-        self.sent.append(_Sent(handle, kind, to, killed is None and (to is not None or kind in keeps)))
+        must_end_well = not faults.is_disturbing and (to is not None or kind in keeps)
+        self.sent.append(_Sent(handle, kind, to, must_end_well))
 
     def _kill(self, name: str) -> None:
         pids = {entry.name: entry.pid for entry in self.cluster.statistics()}
@@ -149,7 +222,7 @@ class _Sequence:
 
     # -- what has to hold ----------------------------------------------------------------------------------------
 
-    def _judge_work(self, *, is_disturbed: bool) -> None:
+    def _judge_work(self, faults: _Faults) -> None:
         """Each delegation ends; what may run once began once at most; what some agent had the capability for is done."""
         outcomes = [one.handle.result(_TIMEOUT + 5.0) for one in self.sent]
         runs = Counter(line.split()[0] for line in self._runs())
@@ -163,7 +236,7 @@ class _Sequence:
                     self.fail(f"completed and never ran: {told}")
             elif one.must_end_well:
                 self.fail(f"an agent had it all the while: {told}")
-            elif code not in _LOST and not (is_disturbed and code in {"agent_restarting", "unknown_agent"}):
+            elif code not in _LOST | faults.also_lost:
                 self.fail(f"ended otherwise: {told}")
 
     def _runs(self) -> list[str]:
@@ -260,15 +333,13 @@ def draw(chance: random.Random, folder: Path, before: tuple[NodeSpec, ...]) -> t
     for name, kind in _AGENTS.items():
         if chance.random() < (0.8 if name in where else 0.35):
             word = words.get(name, "first") if chance.random() < 0.7 else chance.choice(["first", "second"])
-            agents[where.get(name) or chance.choice(names)].append(
-                AgentSpec(
-                    _CLASSES[kind],
-                    name,
-                    count=_COUNTED.get(name, 1),
-                    scale=_SCALED.get(name),
-                    kwargs={"folder": str(folder), "word": word},
-                )
-            )
+            agent = AgentSpec(_CLASSES[kind], name, kwargs={"folder": str(folder), "word": word})
+            home = where.get(name) or chance.choice(names)
+            if name in _COUNTED and chance.random() < 0.3:
+                agents[home].append(agent)
+                agents[chance.choice(names)].append(replace(agent, name=f"{name}-2"))
+            else:
+                agents[home].append(replace(agent, count=_COUNTED.get(name, 1), scale=_SCALED.get(name)))
     return tuple(
         NodeSpec(
             name, tuple(agents[name]),
@@ -330,7 +401,7 @@ def _keeps(before: ClusterSpec, after: ClusterSpec, broken: str | None) -> froze
 
     def kinds(spec: ClusterSpec, but: set[str]) -> set[str]:
         return {
-            _AGENTS[agent.base_name] for node in spec.nodes for agent in node.agents
+            _AGENTS[agent.base_name.split("-")[0]] for node in spec.nodes for agent in node.agents
             if node.name not in but and agent.base_name != broken
         }  # fmt: skip
 

@@ -1080,6 +1080,44 @@ def test_what_never_was_up_is_new_also_when_its_node_restarts_in_a_later_reload(
     assert (third.failed, third.stopped) == ({}, ("n1/old",))
 
 
+def test_what_never_was_up_on_a_node_that_restarted_is_new_also_for_the_next_restart(tmp_path: Path):
+    new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)}, intensity=0)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", AgentSpec(PLAIN, "old")), node("n2", AgentSpec(LEAVER))) as it:
+        for threads in (2, 3):
+            report = it.reload(node("n1"), node("n2", AgentSpec(LEAVER), new, threads=threads))
+            assert "Nothing was stopped for it." in report.failed["n2/new"]
+            assert report.stopped == ()
+            assert it.ask()["agent"] == "old"
+
+
+def test_nothing_is_stopped_if_what_is_new_takes_its_process_down(tmp_path: Path):
+    new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)})
+    (tmp_path / "fatal").touch()
+    with world(tmp_path, node("n1", AgentSpec(LEAVER)), node("n2", AgentSpec(PLAIN, "old"))) as it:
+        report = it.reload(node("n1", AgentSpec(LEAVER), new), node("n2"))
+        assert report.failed["n1"].endswith("Nothing was stopped.")
+        assert report.stopped == ()
+        assert it.ask()["agent"] == "old"
+
+
+@pytest.mark.parametrize("scale", [None, Scale(min=2, max=2)])
+@pytest.mark.parametrize("names", [(None, None), ("crew", "crew-2")])
+def test_of_two_agents_that_move_one_waits_for_a_node_that_does_not_restart(
+    tmp_path: Path, names: tuple[str | None, str | None], scale: Scale | None
+):
+    bad = (ObserverSpec("tests.runtime.reloaded:Nothing"),)
+    first, second = (AgentSpec(CREW, name) for name in names)
+    crew = AgentSpec(CREW, names[0], count=1 if scale else 2, scale=scale)
+    with world(tmp_path, node("n1"), node("n2", crew), node("n3")) as it:
+        report = it.reload(node("n1", first, observers=bad), node("n2"), node("n3", second))
+        assert list(report.failed) == ["n1"]
+        moved = {} if scale else {"crew-2": "n3"}
+        assert it.agents() == {"crew": "n2", "crew-2": "n2"} | moved
+        assert it.reload(node("n1", first), node("n2"), node("n3", second)).failed == {}
+        assert it.agents() == {"crew": "n1", "crew-2": "n3"}
+
+
 def test_an_agent_that_is_gone_and_whose_class_is_too_does_not_keep_its_node_from_coming_back(
     tmp_path: Path, shop: Path
 ):

@@ -498,21 +498,22 @@ class SessionTable:
     def expire(self, now: float) -> list[Session]:
         """The sessions that were lost since the last call, those silent for longer than `timing.silence` included.
 
-        One of which something waits for its turn is not lost before that has been handled, unless its queue is blocked.
+        What waits for its turn of one that would be lost has another `timing.silence` to be handled, unless its queue is
+        blocked: outcomes may be in it.
         """
         self._now = now
         self.backlog.shrink()
+        silence = self.timing.silence
         for session in self._gone:
-            if session.gone_since is None or session.input.is_served:
+            if session.gone_since is None or now < self._lenient_until:
                 continue
-            if now >= self._lenient_until and now - session.gone_since >= self._patience:
+            if now - session.gone_since >= self._patience + silence * session.input.is_served:
                 self.close(session, "its connection is gone")
         self._gone = [session for session in self._gone if session.gone_since is not None and not session.lost]
-        silence = self.timing.silence
         for session in list(self._names.values()):
-            is_silent = now - session.heard > silence and now >= self._lenient_until
-            if is_silent and not session.input.is_served:
-                self.close(session, f"silent for {now - session.heard:.1f} s")
+            silent = now - session.heard
+            if silent > silence * (1 + session.input.is_served) and now >= self._lenient_until:
+                self.close(session, f"silent for {silent:.1f} s")
         lost, self.lost = self.lost, []
         for session in lost:
             session.input.session = None  # a circle would keep what was under way to it until the collector comes

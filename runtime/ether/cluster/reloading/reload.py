@@ -97,14 +97,14 @@ class Reload:
         were_up = {
             name for node, one in self._before.items() for name in agents_by_name(one) if f"{node}/{name}" not in never_up
         }  # fmt: skip
-        self._coming_late = {
+        self._new = {
             node: [
                 kind for kind in self.wanted[node].agents
                 if (not were_up.issuperset(kind.names) if kind.agent.scale is None else kind.names[0] not in were_up)
             ]
-            for node in self._anew
+            for node in self.wanted
         }  # fmt: skip
-        """{node whose process is to be another: agents that are new on it}."""
+        """{node: agents that were up nowhere before}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
         """{node: agents that are gone, or move to a node of step 4, and stay until that is done}."""
         self._is_held = False
@@ -186,21 +186,21 @@ class Reload:
             *self._before,
             *(f"{node}/{name}" for node, one in self._before.items() for name in agents_by_name(one)),
         }
-        successors = self._failed_successors(self.wanted)
+        awaited = self._failed_of_awaited(self.wanted)
         missing = [
             name for name in self._failed
-            if name not in known or name in self._never_up or name in self._unfit or self._moved.get(name) or name in successors
+            if name not in known or name in self._never_up or name in self._unfit or self._moved.get(name) or name in awaited
         ]  # fmt: skip
         self._is_held = bool(missing)
         if any(self._going(node) for node in self._before):
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped.") for name in missing})
 
-    def _failed_successors(self, nodes: Iterable[str]) -> set[str]:
-        """What has failed of successors on some nodes, as the report tells it."""
+    def _failed_of_awaited(self, nodes: Iterable[str]) -> set[str]:
+        """What has failed on some nodes of that for which others stay: successors, and what is new."""
         return self._failed.keys() & {
             name
             for node in nodes
-            for kind in (*self._going_on[node], *self._coming_late.get(node, ()))
+            for kind in (*self._going_on[node], *self._new[node])
             for name in (node, *(f"{node}/{one}" for one in kind.names))
         }
 
@@ -218,8 +218,9 @@ class Reload:
             gone, stay = going - self._moving, going & moving
             waiting = list[NamedAgents]()
             for kind in one.agents:
-                names = tuple(name for name in kind.names if name in going)
-                if kind.agent.scale is not None and names != kind.names:
+                scales = kind.agent.scale is not None
+                names = tuple(name for name in kind.names if name in (going if scales else gone | stay))
+                if scales and names != kind.names:
                     continue  # beside what it is to be, it would start more as it was
                 is_gone = gone.issuperset(kind.names) and (
                     kind.agent.base_name in bases or (self._anew and node not in self._anew)
@@ -235,7 +236,7 @@ class Reload:
         Returns:
             Whether it was, and on which nodes some have waited.
         """
-        failed = self._failed_successors(self._anew) | (self._failed.keys() & self._anew.keys())
+        failed = self._failed_of_awaited(self._anew) | (self._failed.keys() & self._anew.keys())
         if not failed:
             released, self._waiting = set(self._waiting), {}
             return True, released
@@ -356,7 +357,9 @@ class Reload:
     def _end(self, node: str, *, at_once: bool = False) -> None:
         self._processes.remove(node, at_once=at_once)
         del self.hosted[node]
-        for name in [name for name in self._failed if name.split("/")[0] == node]:  # whatever it did not do, it is gone
+        for name in [
+            name for name in list(self._failed) if name.split("/")[0] == node
+        ]:  # whatever it did not do, it is gone
             del self._failed[name]
 
     def _restart(self, node: str) -> None:
@@ -386,7 +389,9 @@ class Reload:
 
     def _complete(self, node: str) -> None:
         if node not in self._failed:
-            self._tell(node, [*self.wanted[node].agents, *self._waiting.get(node, ())])
+            waiting = {name for kinds in self._waiting.values() for kind in kinds for name in kind.names}
+            arrived = without(self.wanted[node].agents, waiting & self._moving)
+            self._tell(node, [*arrived, *self._waiting.get(node, ())])
 
     def _tell(self, node: str, agents: Sequence[NamedAgents], *, again: bool = False) -> None:
         """Tell a node's process which agents it is to have; what it answers is what the node has, and starts with again.
@@ -421,7 +426,8 @@ class Reload:
         again = {f"{node}/{name}" for name in said.get("again", ())}
         self._again |= again
         if not self._is_held:  # what was told to have failed is up after all
-            self._failed = {name: why for name, why in self._failed.items() if name not in again}
+            for name in again:
+                self._failed.pop(name, None)
         self._never_up.update({f"{node}/{name}": said["failed"].get(name, "") for name in said.get("never_up", ())})
         wanted = agents_by_name(self.wanted.get(node))
         for name, why in said.get("failed", {}).items():
