@@ -35,7 +35,7 @@ def test_no_broker_is_one_line_that_names_the_fix(alone: Command, folder: Path, 
     assert (done.code, done.out) == (3, "")
     assert done.err == (
         f"ether: broker_unavailable: No broker listens at ipc://{folder}/ether/default.sock: "
-        "start one with `ether up`, or name another with --name or --connect.\n"
+        "start one with `ether up`, or name another with --connect.\n"
     )
 
 
@@ -52,7 +52,7 @@ def test_the_users_other_buses_are_named_where_his_own_is_not_there() -> None:
         shutil.rmtree(folder)
 
     for told in (done, given):
-        assert told.err.endswith(f"or name another with --name or --connect. These are there: {crew}.\n")
+        assert told.err.endswith(f"or name another with --connect. These are there: {crew}.\n")
 
 
 @pytest.mark.parametrize(

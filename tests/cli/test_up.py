@@ -104,7 +104,7 @@ def test_a_cluster_that_is_bound_elsewhere_is_not_followed_by_its_name_but_its_a
     assert [done.code for done in (*named, reached)] == [3, 3, 3, 0]
     for done in named[:2]:
         assert done.err == f"{nobody}shop.sock: the cluster 'shop' runs at {url}: --connect that.\n"
-    assert named[2].err.endswith(f"or name another with --name or --connect. These are there: {url}.\n")
+    assert named[2].err.endswith(f"or name another with --connect. These are there: {url}.\n")
     assert f"the cluster 'shop' runs at {url}" in checked.out
     assert str(raised.value).endswith(f"/shop.sock: the cluster 'shop' runs at {url}: connect to that.")
     assert url not in after.err

@@ -64,6 +64,9 @@ class Flaky(Agent):
                 raise AgentCrash("no")
             case "overload":
                 return task.respond(Status.REJECTED_OVERLOAD, retry_after=0.01)
+            case "quota":
+                error = {"code": "quota", "message": "429", "retryable": n < 0}
+                return task.respond(Status.FAILED_EXECUTION, error=error, retry_after=0.01)
             case "ask":
                 return task.respond(Status.NEEDS_INPUT, questions=("Which?",))
             case "hang":
@@ -130,6 +133,17 @@ def test_it_is_tried_again_until_it_works_and_each_attempt_is_a_delegation_of_it
     first = Flaky.ran[0]
     assert [one.extensions.get("retry") for one in told] == [None, *({"attempt": n, "first": first} for n in (2, 3, 4))]
     assert {(one.from_agent, one.params["n"], one.attempt) for one in told} == {(bus.name, 7, 1)}
+
+
+@pytest.mark.parametrize(("n", "on", "runs"), [(-1, (), 2), (1, {"quota"}, 2), (1, (), 1)])
+def test_a_failure_with_a_code_of_its_own_is_tried_again_if_it_says_so_or_is_named(
+    bus: Runtime, n: int, on: set[str], runs: int
+) -> None:
+    Flaky.plan[:] = ["quota"]
+    handle = bus.delegate("flaky.do", {"n": n}, retry=Retry(on=on, backoff=SOON))
+
+    assert handle.result(PATIENCE).ok is (runs == 2)
+    assert [response.error and response.error.code for response in handle.earlier] == ["quota"] * (runs - 1)
 
 
 @pytest.mark.parametrize("ending", ["raise", "ask", "hang"])

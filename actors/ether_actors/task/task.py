@@ -21,7 +21,7 @@ from ether_actors.task.lease import Lease, resource_of
 from ether_actors.task.permissions import narrowed
 from ether_broker.envelope.artifact import Artifact
 from ether_broker.envelope.delegation import Budget, Delegation
-from ether_broker.envelope.response import Response
+from ether_broker.envelope.response import ErrorInfo, Response
 from ether_broker.envelope.status import Status
 from ether_broker.errors import BudgetExceeded, Closed, NotPermitted, UsageError
 from ether_broker.name_hint import misses
@@ -44,6 +44,7 @@ MAX_PROGRESS_DATA: Final = 10_000
 """Progress responses with data that one task may send."""
 _MOST_LOOKED_AT: Final = 8
 """Sub-delegations of one handler that are looked at as it returns, the newest."""
+_OF_ERROR: Final = ErrorInfo.model_fields.keys()
 _ELSEWHERE: Final = {
     "publish": "self.bus.publish(topic, …)",
     "after": "self.bus.after(seconds, …)",
@@ -502,7 +503,7 @@ class Task:
 
         Raises:
             UsageError: it is no status, or one of the bus's own (ACCEPTED, PROGRESS, TIMEOUT, CANCELLED); or `artifacts` is one
-                artifact without a list.
+                artifact without a list; or a field is one of `error`, such as `retryable`.
             InvalidEnvelope: a field is not valid.
         """
         if not isinstance(status, str) or status not in Status.__members__:
@@ -514,6 +515,9 @@ class Task:
             raise UsageError(msg)
         if isinstance(fields.get("artifacts"), Artifact):
             raise UsageError("respond: artifacts is one artifact: give a list, as in artifacts=[task.artifact(path)].")
+        if stray := sorted(fields.keys() & _OF_ERROR):
+            msg = f"respond: {stray[0]} is of the error: error={{'code': 'busy', 'message': '…', 'retryable': True}}."
+            raise UsageError(msg)
         known = {
             "request_id": self.request_id, "external_id": self.delegation.external_id, "from_agent": self.agent,
             "attempt": self.attempt,

@@ -16,6 +16,7 @@ from ether.node.agents.scaled_agent import ScaledAgent
 from ether_actors.agent.agent import Agent
 from ether_actors.restarts.runner import resolve
 from ether_broker.errors import AccessDenied, DuplicateAgent, EtherError, InvalidSpec, Rejected, WaitTimeout
+from ether_broker.timing import DEFAULT_TIMING
 
 if TYPE_CHECKING:
     from ether.runtime import Runtime
@@ -24,8 +25,8 @@ __all__ = ["RELEASED", "replace_agent", "scaled_agent", "start_named", "start_or
 
 logger: logging.Logger = logging.getLogger("ether.node")
 
-RELEASED: Final = 6.0
-"""Seconds in which a lost node's name is free again; the broker notices its end after 3 s at the latest."""
+RELEASED: Final = 2 * DEFAULT_TIMING.silence + 1.0
+"""Seconds in which a lost node's name is free again, also if much of what it sent was still to be handled."""
 _TRIES: Final = 20
 _AHEAD: Final = 10_000
 """Names that are asked for at a time beyond those that are wanted, while all of them are taken."""

@@ -18,8 +18,7 @@ import shutil
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -131,9 +130,9 @@ class Cluster:
         self._artifact_secrets: defaultdict[str, str] = defaultdict(lambda: os.urandom(32).hex())
         """Of each node, in hex: what it offered in one life can be fetched in the next."""
         self._hosted: dict[str, HostedNode] = {}
-        self._never_up: AbstractSet[str] = frozenset()
-        """Agents that had not been up yet when the last reload ended."""
         """What each node's process is asked for when it starts."""
+        self._never_up: Mapping[str, str] = {}
+        """Agents that had not been up yet when the last reload ended, and why."""
         self._admitted: list[HostedNode] = []
         """Nodes that may host and observe what they do, whatever the access list says."""
         self._is_up = False

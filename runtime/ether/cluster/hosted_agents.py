@@ -132,8 +132,9 @@ class HostedAgents:
         Args:
             request: `agents`, those that are to be here; `going`, the names of those that go later and to no other node, and
                 now if they have never been up; and `moving`, the names of those that another node takes next; or `rest`: all
-                are stopped for another process that takes their names; or `check`: it is only looked whether these can be
-                made here. With `again`, those are tried once more that the last answer told as failed.
+                are stopped for another process that takes their names, but for those `ending`, which end before; or `check`: it
+                is only looked whether these can be made here. With `again`, those are tried once more that the last answer told
+                as failed.
 
         Returns:
             `agents`, the names that they have, or may have if they scale, kind by kind, those among them that have not been up
@@ -148,13 +149,15 @@ class HostedAgents:
         if "check" in request:
             return {"failed": check(request["check"], request["patience"])}
         if "rest" in request:
-            return self._rest(request["patience"])
+            return self._rest(request["ending"], request["patience"])
         wanted = [NamedAgents(AgentSpec.of_dict(one["agent"]), tuple(one["names"])) for one in request["agents"]]
         return self._become(wanted, request)
 
-    def _rest(self, patience: float) -> dict[str, object]:
+    def _rest(self, ending: Iterable[str], patience: float) -> dict[str, object]:
         supervision = self._bus.node.supervision
         present, late = self._let_go(self._scaling, patience)
+        late += self._stop(present.intersection(ending))
+        present = present.difference(ending)
         here = [name for name in self._specs if name in present]
         overran = [name for name, was_late in supervision.take_down(here, self._drain, "its node restarts") if was_late]
         supervision.is_process_ending = True

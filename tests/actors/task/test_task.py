@@ -394,6 +394,14 @@ def test_one_artifact_without_a_list_is_told_with_the_list():
     )
 
 
+@pytest.mark.parametrize("field", ["retryable", "code", "message"])
+def test_a_field_of_the_error_is_told_with_the_error(field: str):
+    response = run(lambda task: task.respond(Status.FAILED_EXECUTION, **{field: True}))
+
+    assert (response.status, response.error.code) == (Status.FAILED_EXECUTION, "usage")
+    assert f"{field} is of the error: error={{'code': 'busy'," in response.error.message
+
+
 def test_an_answer_with_a_field_that_is_none_is_an_error_of_the_handler():
     response = run(lambda task: task.respond(sumary="typo"))
 

@@ -402,7 +402,7 @@ def _keeps(before: ClusterSpec, after: ClusterSpec, broken: str | None) -> froze
     def kinds(spec: ClusterSpec, but: set[str]) -> set[str]:
         return {
             _AGENTS[agent.base_name.split("-")[0]] for node in spec.nodes for agent in node.agents
-            if node.name not in but and agent.base_name != broken
+            if node.name not in but and agent.base_name.split("-")[0] != (broken or "").split("-")[0]
         }  # fmt: skip
 
     goes_on = kinds(before, restarting) & kinds(after, set())

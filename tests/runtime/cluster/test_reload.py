@@ -1091,6 +1091,68 @@ def test_what_never_was_up_on_a_node_that_restarted_is_new_also_for_the_next_res
             assert it.ask()["agent"] == "old"
 
 
+def test_what_never_was_up_on_a_node_that_is_gone_from_the_file_is_told_and_is_new_when_it_comes_back(tmp_path: Path):
+    new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)}, intensity=0)
+    nobody = AgentSpec("tests.runtime.reloaded:Nobody")
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1", AgentSpec(PLAIN, "old")), node("n2", AgentSpec(LEAVER))) as it:
+        it.reload(node("n1", AgentSpec(PLAIN, "old")), node("n2", AgentSpec(LEAVER), new))
+        held = it.reload(node("n1", AgentSpec(PLAIN, "old"), new), node("n3", nobody))
+        assert held.failed["n2/new"].endswith("It was not moved.")
+        back = it.reload(node("n1"), node("n2", AgentSpec(LEAVER), new, threads=2))
+        assert back.failed["n2/new"].endswith("Nothing was stopped for it.")
+        assert back.stopped == ()
+        assert it.ask()["agent"] == "old"
+
+
+def test_what_never_was_up_keeps_what_is_gone_also_when_it_moves(tmp_path: Path):
+    new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)}, intensity=0)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1"), node("n2", AgentSpec(PLAIN, "old"))) as it:
+        it.reload(node("n1"), node("n2", AgentSpec(PLAIN, "old"), new))
+        report = it.reload(node("n1", new), node("n2"))
+        assert "Nothing was stopped for it." in report.failed["n1/new"]
+        assert it.agents() == {"old": "n2"}
+        (tmp_path / "broken").unlink()
+        assert it.reload(node("n1", new), node("n2")).stopped == ("n2/old",)
+        assert it.agents() == {"new": "n1"}
+
+
+def test_an_agent_moves_while_another_node_still_restarts(tmp_path: Path):
+    slow = AgentSpec(CREW, kwargs={"folder": str(tmp_path)})
+    with world(tmp_path, node("n1", KEEP), node("n2"), node("n3", slow)) as it:
+        (tmp_path / "hold-crew").touch()
+        with it.reloading(node("n1"), node("n2", KEEP), node("n3", slow, threads=2)) as done:
+            wait_until((tmp_path / "starting-crew").exists, what="n3 restarts")
+            assert it.ask("keeper")["agent"] == "keeper"
+            assert it.agents()["keeper"] == "n2"
+            assert done == []
+            (tmp_path / "hold-crew").unlink()
+        assert done[0].failed == {}
+
+
+def test_fewer_of_a_count_stay_while_another_node_does_not_restart(tmp_path: Path):
+    bad = (ObserverSpec("tests.runtime.reloaded:Nothing"),)
+    crew = AgentSpec(CREW, count=2)
+    with world(tmp_path, node("n1", crew), node("n2", AgentSpec(PLAIN)), node("n3")) as it:
+        report = it.reload(node("n1", AgentSpec(CREW)), node("n2"), node("n3", observers=bad))
+        assert report.failed["n3"].endswith("Nothing was stopped for it.")
+        assert report.stopped == ()
+        assert it.agents() == {"crew": "n1", "crew-2": "n1", "plain": "n2"}
+        assert it.reload(node("n1", AgentSpec(CREW)), node("n2"), node("n3")).stopped == ("n1/crew-2", "n2/plain")
+
+
+def test_what_waits_for_an_agent_that_its_restarted_node_has_as_an_instance_is_done_by_those_that_come(tmp_path: Path):
+    agent = AgentSpec("tests.runtime.reloaded:Alpha", "a", kwargs={"folder": str(tmp_path)})
+    runs = tmp_path / "runs"
+    with world(tmp_path, node("n1", replace(agent, count=2)), drain=20.0) as it:
+        handles = [it.bus.delegate("noted.alpha", {"seconds": 0.6}, timeout=14.0) for _ in range(4)]
+        wait_until(lambda: runs.exists() and len(runs.read_text().splitlines()) == 2, what="two run")
+        report = it.reload(node("n1", replace(agent, scale=Scale(min=1, max=2)), threads=2))
+        assert report.failed == {}
+        assert [handle.result(30.0).status for handle in handles] == [Status.COMPLETED] * 4
+
+
 def test_nothing_is_stopped_if_what_is_new_takes_its_process_down(tmp_path: Path):
     new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)})
     (tmp_path / "fatal").touch()

@@ -85,7 +85,7 @@ def wait_for(bus: BusAddress, wait: float = 0.0) -> str:
                 )
             found = others(url) if url.startswith("ipc://") else []
             there = f" These are there: {', '.join(found)}." if found else ""
-            msg = f"No broker listens at {url}: start one with `ether up`, or name another with --name or --connect.{there}"
+            msg = f"No broker listens at {url}: start one with `ether up`, or name another with --connect.{there}"
             raise BrokerUnavailable(msg)
         pause()
     return url

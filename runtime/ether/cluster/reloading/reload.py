@@ -5,10 +5,11 @@
     1. nodes whose process is to be another: whether their agents can be made, says another new process
     2. new nodes, and new and changed agents of nodes that go on, all side by side; whether agents can be made that are to
        move there later, says each node's process
-    3. agents and nodes that are gone, side by side; nothing, if anything that is new did not start
-    4. nodes whose process is to be another, one after the other
-    5. agents that have moved to another node, as their names are free now; what is gone, and stayed for step 4
-    6. nodes that take over the metrics address of another are asked whether they have it
+    3. agents and nodes that are gone, or move, side by side; nothing, if anything that is new did not start
+    4. agents that have moved to a node that goes on or is new, as their names are free now
+    5. nodes whose process is to be another, one after the other
+    6. what is gone or moves, and stayed for steps 4 and 5; agents that have moved to a node of step 5
+    7. nodes that take over the metrics address of another are asked whether they have it
 
 New ones come first, so that what waits for those that go finds them. So do those that scale and move: they are new on one node,
 under names that are free, and gone from the other. At each step, each node's process is told all agents that it is to have, and
@@ -19,7 +20,6 @@ with what it answered last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
@@ -49,13 +49,13 @@ class Reload:
         process: describes the process of a node.
         names_of: the agents of a node under the names that they have.
         on_event: told in words which node restarts, and why.
-        never_up: agents that had not been up yet when the last reload ended, as its report names them.
+        never_up: agents that had not been up yet when the last reload ended, as its report names them, and why.
     """
 
     def __init__(  # noqa: PLR0917  made once, in one place
         self, processes: ProcessSupervisor, known: Mapping[str, HostedNode], nodes: Iterable[NodeSpec],
         process: Callable[[str], ProcessSpec], names_of: Callable[[str], HostedNode], on_event: Callable[[str], None],
-        never_up: AbstractSet[str] = frozenset(),
+        never_up: Mapping[str, str],
     ) -> None:  # fmt: skip
         self._processes = processes
         self._before = {node: one for node, one in known.items() if processes.is_up(node)}
@@ -106,7 +106,15 @@ class Reload:
         }  # fmt: skip
         """{node: agents that were up nowhere before}."""
         self._waiting: dict[str, list[NamedAgents]] = {}
-        """{node: agents that are gone, or move to a node of step 4, and stay until that is done}."""
+        """{node: agents that are gone or move, and stay until step 6}."""
+        self._late = self._anew.keys() | {
+            node
+            for node, names in self._moved.items()
+            if any(not {*names}.isdisjoint(kind.names) for kind in self._new[node])
+        }
+        """Nodes on which something that is new comes up after step 3: they restart, or what moves there never was up."""
+        self._answered: set[str] = set()
+        """Nodes whose process has said what it has."""
         self._is_held = False
         """Whether what is to go stays, as not all that is new has started."""
         self._overran: set[str] = set()
@@ -120,9 +128,11 @@ class Reload:
         self._failed: dict[str, str] = {}
 
     @property
-    def never_up(self) -> AbstractSet[str]:
-        """The agents that have not been up yet, as the report names them."""
-        return self._never_up.keys() | {name for name in self._were_never_up if name.split("/")[0] in self._unfit}
+    def never_up(self) -> Mapping[str, str]:
+        """The agents that have not been up yet, as the report names them, and why."""
+        unasked = self.hosted.keys() - self._answered
+        before = {name: why for name, why in self._were_never_up.items() if name.split("/")[0] in unasked}
+        return before | self._never_up
 
     def remove_down(self) -> None:
         """Remove what does not come up any more: it neither starts as it was, nor keeps its agents from others.
@@ -153,16 +163,19 @@ class Reload:
             self._wait_for_successors()
         self._side_by_side([(self._clear, node) for node in before])
         self._side_by_side([(self._end, node) for node in go if not self._is_held and not self._waiting.get(node)])
+        if not self._is_held:
+            self._side_by_side(
+                [(self._complete, node) for node in wanted if self._moved[node] and node not in self._anew]
+            )
         for node in self._in_order():
             if node not in self._unfit:
                 self._restart(node)
         if not self._is_held:
-            have_restarted, released = self._release()
+            late = self._late_moves()
+            released = self._release()
             self._side_by_side([(self._clear, node) for node in before if node in released])
-            moved = [node for node in wanted if self._moved[node] and (have_restarted or node not in self._anew)]
-            self._side_by_side(
-                [*((self._complete, node) for node in moved), *((self._end, node) for node in go if node in released)]
-            )
+            self._side_by_side([(self._complete, node) for node in late if not self._waiting])
+            self._side_by_side([(self._end, node) for node in go if node in released])
         self._side_by_side([(self._check_metrics, node) for node in self.hosted if node not in self._failed])
         return self._report(come, stay, go)
 
@@ -205,11 +218,11 @@ class Reload:
         }
 
     def _wait_for_successors(self) -> None:
-        """Have agents that are gone stay until the nodes whose process is to be another are up with what they are to have.
+        """Have agents that are gone stay until late nodes are up with what they are to have.
 
         One that scales goes on under its name; not so one whose name a single agent takes. What another has for a successor
         nothing tells: it may be whatever is there. It stays only where its process does: in the next one it may not start.
-        What moves to such a node stays in any case.
+        What moves to a node whose process is to be another stays in any case.
         """
         bases = {kind.agent.base_name for node in self._anew for kind in self._going_on[node]}
         moving = {name for node in self._anew for name in self._moved[node]}
@@ -218,31 +231,33 @@ class Reload:
             gone, stay = going - self._moving, going & moving
             waiting = list[NamedAgents]()
             for kind in one.agents:
-                scales = kind.agent.scale is not None
-                names = tuple(name for name in kind.names if name in (going if scales else gone | stay))
-                if scales and names != kind.names:
-                    continue  # beside what it is to be, it would start more as it was
-                is_gone = gone.issuperset(kind.names) and (
-                    kind.agent.base_name in bases or (self._anew and node not in self._anew)
-                )
-                if is_gone or not stay.isdisjoint(names):
+                waits = stay
+                if kind.agent.base_name in bases or (self._late and node not in self._anew):
+                    waits = stay | gone
+                names = tuple(name for name in kind.names if name in waits)
+                if kind.agent.scale is not None and names:
+                    names = kind.names if going.issuperset(kind.names) else ()  # a part would start more as it was
+                if names:
                     waiting.append(kind._replace(names=names))
             if waiting:
                 self._waiting[node] = waiting
 
-    def _release(self) -> tuple[bool, set[str]]:
-        """Have those go that have waited for nodes that restart, if all of that was done.
+    def _late_moves(self) -> list[str]:
+        """Nodes to which agents move that wait, or whose process is to be another."""
+        waiting = {name for kinds in self._waiting.values() for kind in kinds for name in kind.names}
+        return [
+            node for node, names in self._moved.items() if names and (node in self._anew or waiting.intersection(names))
+        ]
 
-        Returns:
-            Whether it was, and on which nodes some have waited.
-        """
-        failed = self._failed_of_awaited(self._anew) | (self._failed.keys() & self._anew.keys())
+    def _release(self) -> set[str]:
+        """Have those go that have waited for late nodes, if all of that was done, and say on which nodes they are."""
+        failed = self._failed_of_awaited(self._late) | (self._failed.keys() & self._late)
         if not failed:
             released, self._waiting = set(self._waiting), {}
-            return True, released
+            return released
         if self._waiting:
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped for it.") for name in failed})
-        return False, set()
+        return set()
 
     def _going(self, node: str) -> list[str]:
         """The agents of a node that are to go, or to another node."""
@@ -367,7 +382,7 @@ class Reload:
             before, hangs = self.hosted[node], False
             self._on_event(f"{node} restarts ({', '.join(self._anew[node])})")
             try:
-                self._note(node, self._ask(node, {"rest": True}))
+                self._note(node, self._ask(node, {"rest": True, "ending": self._ending(node)}))
             except ProcessFailed:  # it is lost: its agents are down, and come back in the next process
                 pass
             except WaitTimeout:  # it would drain, and so hand back what waits
@@ -386,6 +401,12 @@ class Reload:
                 raise
 
         self._try(restart, node)
+
+    def _ending(self, node: str) -> list[str]:
+        """The single agents of a node that are instances of one that scales in its next process, and may not start there."""
+        single = {name for kind in self._before[node].agents if kind.agent.scale is None for name in kind.names}
+        scaling = ((kind.agent.scale, kind.names) for kind in self.wanted[node].agents)
+        return [name for scale, names in scaling if scale is not None for name in names[scale.min :] if name in single]
 
     def _complete(self, node: str) -> None:
         if node not in self._failed:
@@ -422,6 +443,7 @@ class Reload:
         return self._processes.ask(node, {**request, "patience": patience}, limit)
 
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
+        self._answered.add(node)
         self._overran.update(f"{node}/{name}" for name in said.get("overran", ()))
         again = {f"{node}/{name}" for name in said.get("again", ())}
         self._again |= again
@@ -438,11 +460,12 @@ class Reload:
 
     def _tell_unmoved(self) -> None:
         """Tell of those that have not been up, and are where they were although they are to be elsewhere."""
+        never_up = self.never_up
         for node in self.hosted.keys() & self._before.keys():
             for name in self._going(node):
                 full = f"{node}/{name}"
-                if full in self._never_up and name in agents_by_name(self.hosted[node]):
-                    self._failed.setdefault(full, and_so(self._never_up[full], "It was not moved."))
+                if full in never_up and name in self._moving and name in agents_by_name(self.hosted[node]):
+                    self._failed.setdefault(full, and_so(never_up[full], "It was not moved."))
 
     def _tell_given_up(self) -> None:
         """Tell of nodes that were up, and have been given up meanwhile."""
