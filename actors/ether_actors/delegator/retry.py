@@ -128,7 +128,7 @@ class Retry:
 
 def _check_word(word: str) -> None:
     known = sorted(status.value for status in set(Status) - _FINAL)
-    codes = (_CODES | _OF_ERRORS) - {"cancelled"}
+    codes = _CODES | _OF_ERRORS
     if word in known or word in codes:
         return
     if word.upper() in _FINAL or word.isupper():

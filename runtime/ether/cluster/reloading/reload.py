@@ -33,7 +33,7 @@ from ether.errors import ProcessFailed
 from ether.process.process_supervisor import ProcessSpec, ProcessSupervisor
 from ether_broker.errors import AddressInUse, Closed, EtherError, WaitTimeout
 
-__all__ = ["Reload"]
+__all__ = ["Reload", "limit_of"]
 
 _GRACE: Final = 10.0
 """Seconds that a node's process has to answer, beyond what its agents may take."""
@@ -437,10 +437,7 @@ class Reload:
     def _ask(self, node: str, request: Mapping[str, Any]) -> dict[str, Any]:
         process = self._process(node)
         patience = process.start_timeout
-        limit = (
-            3 * (process.drain + patience) + _GRACE
-        )  # instances that come or go already, new ones and changed ones, in turn
-        return self._processes.ask(node, {**request, "patience": patience}, limit)
+        return self._processes.ask(node, {**request, "patience": patience}, limit_of(process.drain, patience))
 
     def _note(self, node: str, said: Mapping[str, Any]) -> None:
         self._answered.add(node)
@@ -506,6 +503,11 @@ class Reload:
             tuple(started), restarted, tuple(stopped), tuple(rescaled), tuple(unchanged), tuple(sorted(self._overran)),
             {node: files for node in stay if (files := self._outdated.get(node))}, dict(failed),
         )  # fmt: skip
+
+
+def limit_of(drain: float, patience: float) -> float:
+    """Seconds that a node's process has to answer: instances that come or go already, new ones and changed ones, in turn."""
+    return 3 * (drain + patience) + _GRACE
 
 
 def _carried(kinds: Iterable[NamedAgents]) -> list[dict[str, Any]]:
