@@ -1118,6 +1118,32 @@ def test_what_never_was_up_keeps_what_is_gone_also_when_it_moves(tmp_path: Path)
         assert it.agents() == {"new": "n1"}
 
 
+def test_what_never_was_up_keeps_what_is_gone_also_when_it_moves_to_a_node_that_restarts(tmp_path: Path):
+    new = AgentSpec(KEEPER, "new", kwargs={"folder": str(tmp_path)}, intensity=0)
+    (tmp_path / "broken").touch()
+    with world(tmp_path, node("n1"), node("n2", AgentSpec(PLAIN, "old"))) as it:
+        it.reload(node("n1"), node("n2", AgentSpec(PLAIN, "old"), new))
+        report = it.reload(node("n1", new, threads=2), node("n2"))
+        assert "Nothing was stopped for it." in report.failed["n1/new"]
+        assert it.agents() == {"old": "n2"}
+        (tmp_path / "broken").unlink()
+        assert it.reload(node("n1", new, threads=2), node("n2")).stopped == ("n2/old",)
+        assert it.agents() == {"new": "n1"}
+
+
+def test_what_has_come_up_by_itself_on_a_node_that_is_kept_is_not_told_as_failed(tmp_path: Path):
+    slow = AgentSpec(CREW, "slow", kwargs={"folder": str(tmp_path)})
+    nobody = AgentSpec("tests.runtime.reloaded:Nobody")
+    (tmp_path / "hold-slow").touch()
+    with world(tmp_path, node("n1"), node("n2"), start_timeout=3.0) as it:
+        assert list(it.reload(node("n1"), node("n2", slow)).failed) == ["n2/slow"]
+        (tmp_path / "hold-slow").unlink()
+        wait_until(lambda: it.condition("slow") == "up", what="it is up")
+        held = it.reload(node("n1", slow), node("n3", nobody))
+        assert list(held.failed) == ["n3/nobody"]
+        assert it.agents() == {"slow": "n2"}
+
+
 def test_an_agent_moves_while_another_node_still_restarts(tmp_path: Path):
     slow = AgentSpec(CREW, kwargs={"folder": str(tmp_path)})
     with world(tmp_path, node("n1", KEEP), node("n2"), node("n3", slow)) as it:

@@ -20,6 +20,7 @@ with what it answered last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
@@ -159,7 +160,9 @@ class Reload:
             self._add(node, HostedNode.of(wanted[node].spec, self._first(node)))
         self._side_by_side([*((self._come_up, node) for node in come), *((self._bring, node) for node in stay)])
         self._hold()
-        if not self._is_held:
+        if self._is_held:
+            self._side_by_side([(self._keep, node) for node in go])
+        else:
             self._wait_for_successors()
         self._side_by_side([(self._clear, node) for node in before])
         self._side_by_side([(self._end, node) for node in go if not self._is_held and not self._waiting.get(node)])
@@ -172,10 +175,12 @@ class Reload:
                 self._restart(node)
         if not self._is_held:
             late = self._late_moves()
-            released = self._release()
-            self._side_by_side([(self._clear, node) for node in before if node in released])
-            self._side_by_side([(self._complete, node) for node in late if not self._waiting])
-            self._side_by_side([(self._end, node) for node in go if node in released])
+            if not self._has_failed_late() or not self._waiting:
+                self._release(self._moving)
+                self._side_by_side([(self._complete, node) for node in late])
+                if not self._has_failed_late():
+                    released = self._release(self._waiting_names)
+                    self._side_by_side([(self._end, node) for node in go if node in released])
         self._side_by_side([(self._check_metrics, node) for node in self.hosted if node not in self._failed])
         return self._report(come, stay, go)
 
@@ -244,20 +249,34 @@ class Reload:
 
     def _late_moves(self) -> list[str]:
         """Nodes to which agents move that wait, or whose process is to be another."""
-        waiting = {name for kinds in self._waiting.values() for kind in kinds for name in kind.names}
+        waiting = self._waiting_names
         return [
             node for node, names in self._moved.items() if names and (node in self._anew or waiting.intersection(names))
         ]
 
-    def _release(self) -> set[str]:
-        """Have those go that have waited for late nodes, if all of that was done, and say on which nodes they are."""
+    def _has_failed_late(self) -> bool:
+        """Whether something that others wait for on late nodes is not there; then it is told that they stay."""
         failed = self._failed_of_awaited(self._late) | (self._failed.keys() & self._late)
-        if not failed:
-            released, self._waiting = set(self._waiting), {}
-            return released
         if self._waiting:
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped for it.") for name in failed})
-        return set()
+        return bool(failed)
+
+    def _release(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """Have those of some names go that have waited for late nodes, and say on which nodes some have waited."""
+        waiting, self._waiting = self._waiting, {}
+        for node, kinds in waiting.items():
+            left = [
+                kind for kind in without(kinds, names) if kind.names and (kind.agent.scale is None or kind in kinds)
+            ]
+            if left:
+                self._waiting[node] = left
+        self._side_by_side([(self._clear, node) for node in waiting])
+        return waiting.keys()
+
+    @property
+    def _waiting_names(self) -> set[str]:
+        """The names of those that are gone or move, and stay until step 6."""
+        return {name for kinds in self._waiting.values() for kind in kinds for name in kind.names}
 
     def _going(self, node: str) -> list[str]:
         """The agents of a node that are to go, or to another node."""
@@ -346,6 +365,10 @@ class Reload:
         self._tell(node, [*self._first(node), *self._left(self._before[node], self.wanted[node])], again=True)
         self._check(node)
 
+    def _keep(self, node: str) -> None:
+        """Have a node that was to go say what it has."""
+        self._tell(node, self.hosted[node].agents)
+
     def _check_metrics(self, node: str) -> None:
         """Have a node say whether its metrics are served, if it takes over the address of another."""
         metrics = self.hosted[node].spec.metrics
@@ -410,8 +433,7 @@ class Reload:
 
     def _complete(self, node: str) -> None:
         if node not in self._failed:
-            waiting = {name for kinds in self._waiting.values() for kind in kinds for name in kind.names}
-            arrived = without(self.wanted[node].agents, waiting & self._moving)
+            arrived = without(self.wanted[node].agents, self._waiting_names & self._moving)
             self._tell(node, [*arrived, *self._waiting.get(node, ())])
 
     def _tell(self, node: str, agents: Sequence[NamedAgents], *, again: bool = False) -> None:
