@@ -1131,6 +1131,14 @@ def test_what_never_was_up_keeps_what_is_gone_also_when_it_moves_to_a_node_that_
         assert it.agents() == {"new": "n1"}
 
 
+def test_a_node_that_is_gone_ends_once_its_agents_have_moved_to_one_that_restarts(tmp_path: Path):
+    with world(tmp_path, node("n1", KEEP), node("n2", AgentSpec(PLAIN))) as it:
+        report = it.reload(node("n2", AgentSpec(PLAIN), KEEP, threads=2))
+        assert report.stopped == ("n1", "n1/keeper")
+        assert set(it.pids()) == {"broker", "n2"}
+        assert it.agents() == {"keeper": "n2", "plain": "n2"}
+
+
 def test_what_has_come_up_by_itself_on_a_node_that_is_kept_is_not_told_as_failed(tmp_path: Path):
     slow = AgentSpec(CREW, "slow", kwargs={"folder": str(tmp_path)})
     nobody = AgentSpec("tests.runtime.reloaded:Nobody")

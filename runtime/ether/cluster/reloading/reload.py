@@ -179,8 +179,8 @@ class Reload:
                 self._release(self._moving)
                 self._side_by_side([(self._complete, node) for node in late])
                 if not self._has_failed_late():
-                    released = self._release(self._waiting_names)
-                    self._side_by_side([(self._end, node) for node in go if node in released])
+                    self._release(self._waiting_names)
+                    self._side_by_side([(self._end, node) for node in go if node in self.hosted])
         self._side_by_side([(self._check_metrics, node) for node in self.hosted if node not in self._failed])
         return self._report(come, stay, go)
 
@@ -261,8 +261,8 @@ class Reload:
             self._failed.update({name: and_so(self._failed[name], "Nothing was stopped for it.") for name in failed})
         return bool(failed)
 
-    def _release(self, names: AbstractSet[str]) -> AbstractSet[str]:
-        """Have those of some names go that have waited for late nodes, and say on which nodes some have waited."""
+    def _release(self, names: AbstractSet[str]) -> None:
+        """Have those of some names go that have waited for late nodes."""
         waiting, self._waiting = self._waiting, {}
         for node, kinds in waiting.items():
             left = [
@@ -271,7 +271,6 @@ class Reload:
             if left:
                 self._waiting[node] = left
         self._side_by_side([(self._clear, node) for node in waiting])
-        return waiting.keys()
 
     @property
     def _waiting_names(self) -> set[str]:
