@@ -201,6 +201,9 @@ def test_it_is_awaited_in_a_loop(bus: Runtime) -> None:
         async with bus.map("work.do", ({"n": n, "seconds": 30.0} for n in range(50)), window=7) as leaving:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(anext(leaving), 0.1)
+            async with asyncio.timeout(10.0):
+                while Worker.running < 7:
+                    await asyncio.sleep(0.005)
             assert Worker.running == 7
         assert [response async for response in leaving] == []
         late = bus.map("work.do", ({"n": n, "seconds": 0.2} for n in range(3)), window=3)

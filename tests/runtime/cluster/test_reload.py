@@ -2246,7 +2246,9 @@ def test_a_node_that_starts_neither_way_is_told_with_why_it_did_not(tmp_path: Pa
     first = (ObserverSpec("shop:Watcher"),)
     shop.write_text(shop.read_text() + WATCHER)
     with world(tmp_path, node("work", observers=first), node("other", AgentSpec(PLAIN))) as it:
-        shop.write_text(shop.read_text().replace("Watcher", "Watched"))
+        shop.write_text(
+            shop.read_text().replace("Watcher", "WatchedOnce")
+        )  # of another size: what was compiled may count still
         report = it.reload(node("work", observers=(ObserverSpec("shop:Watchd"),)), node("other", AgentSpec(PLAIN)))
         assert list(it.pids()) == ["broker", "other"]
 

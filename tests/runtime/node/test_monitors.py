@@ -19,10 +19,17 @@ MUST_NOT: Final = (
 )
 
 
+released: Final = threading.Event()
+
+
 class Counter(Agent):
     @capability("text.count")
     def count(self, text: str) -> int:
         return len(text.split())
+
+    @capability("text.held")
+    def hold(self) -> None:
+        assert released.wait(10.0)
 
 
 @pytest.fixture
@@ -56,7 +63,9 @@ def test_a_callback_of_a_handle_must_not_wait_for_a_monitor(tmp_path: Path) -> N
     url = f"ipc://{tmp_path}/bus.sock"
     with Runtime(bind=url) as bus, Runtime.connect(url) as node:
         bus.start(Counter)
-        node.delegate("text.count", {"text": "a b"}).add_done_callback(wait)
+        released.clear()
+        node.delegate("text.held").add_done_callback(wait)
+        released.set()
         assert called.wait(10.0)
     assert said == [MUST_NOT]
 
