@@ -1,13 +1,14 @@
 """Sequences of reloads that are drawn from a seed, over real processes that work meanwhile, and what holds of each of them.
 
 Drawn: nodes that come, go, or have other `threads`; agents of two classes, single, with a `count` and with a `scale`, that
-come, go, move, change and take each other's place; those of one `count` that move apart, or have a `scale`; agents that are
+come, go, move, change and take each other's place; those of one `count` that move apart; agents that are
 new, or have changed, and do not start, or do not take their arguments; new ones that take their process down, and those that
 still do not start when nodes restart in a further reload; a node that does not start again; a node, or the broker, that is
 killed meanwhile; and delegations by capability and by name, before it and all the while.
 
-Not drawn: observers and metrics; handlers that overrun `drain`; agents that take long to start; states; sub-delegations;
-modules that change; several of these faults at once; a fault that is still there when other nodes or agents change.
+Not drawn: a `count` that becomes a `scale`, and then names that differ; observers and metrics; handlers that overrun `drain`;
+agents that take long to start; states; sub-delegations; modules that change; several of these faults at once; a fault that
+is still there when other nodes or agents change.
 
 `python -m tests.runtime.cluster.reload_sequences --seeds 50 --start 0`
 """
@@ -340,8 +341,6 @@ def draw(chance: random.Random, folder: Path, before: tuple[NodeSpec, ...]) -> t
             if form < 0.3:
                 agents[home].append(agent)
                 agents[chance.choice(names)].append(replace(agent, name=f"{name}-2"))
-            elif form < 0.5:
-                agents[home].append(replace(agent, scale=Scale(min=1, max=2)))
             else:
                 agents[home].append(replace(agent, count=_COUNTED.get(name, 1), scale=_SCALED.get(name)))
     return tuple(
