@@ -66,6 +66,8 @@ DRAIN: Final = 5.0
 """Seconds that running work has when a runtime is closed."""
 _JOIN: Final = 10.0
 _SECRET: Final = 32
+_HOLDERS: Final = 1_024
+"""Holders of a broadcast, as an event has subscribers."""
 _NAMES: Final = 250
 """Names that one question to the bus has: with the longest there are, it has 50 KB of the 64 that are read."""
 _MOST_KNOWN: Final = 10_000
@@ -627,7 +629,9 @@ class Runtime:
         check = self.node.outgoing.check_may_wait
         return Mapped(lambda params: self.delegate(capability, params, to=to, **options), items, window, check)
 
-    def broadcast(self, capability: str, params: Any = None, **options: Unpack[DelegateOptions]) -> dict[str, Handle]:
+    def broadcast(
+        self, capability: str, params: Any = None, *, most: int = _HOLDERS, **options: Unpack[DelegateOptions]
+    ) -> dict[str, Handle]:
         """Delegate the same to every agent that holds a capability now; {agent: handle}.
 
         Each delegation ends by its own deadline, so all outcomes are there after `timeout` seconds. In an event loop it blocks
@@ -637,16 +641,24 @@ class Runtime:
             capability: as of `delegate`; a prefix stands for those below it, and an agent that holds several gets one
                 delegation. An agent that accepts any capability (`*`) is no holder.
             params: as of `delegate`.
+            most: holders that there may be, as all delegations are open at once.
             options: the other keywords of `delegate`, for each.
 
         Raises:
             InvalidEnvelope, PayloadTooLarge, Closed: as `delegate`.
-            UsageError: an option is of one delegation only.
+            UsageError: there are more holders than `most`, and nothing was delegated; `most` is no number above 0; or an option
+                is of one delegation only.
             Rejected: the access list does not let this node ask who holds what (`administer: read`).
         """
         check_each(options, "broadcast", capability)
         packed = Payload(pack(params, where="params", bounded=True))
-        holders = [str(item["agent"]) for item in self._list("ether.capabilities", {"capability": capability})]
+        if not is_count(most):
+            raise UsageError(f"broadcast(most={most!r:.40}): most is a whole number above 0.")
+        listed = islice(self._list("ether.capabilities", {"capability": capability}), most + 1)
+        holders = [str(item["agent"]) for item in listed]
+        if len(holders) > most:
+            text = f"More than {most:,} agents hold {capability}, and a broadcast delegates to all at once: most= allows more."
+            raise UsageError(f"{text} Nothing was delegated.")
         return {name: self.delegate(capability, packed, to=name, **options) for name in holders}
 
     def artifact(self, path: str | os.PathLike[str]) -> Artifact:

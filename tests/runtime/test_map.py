@@ -38,7 +38,7 @@ class Worker(Agent):
 
     max_concurrency = 200
     lock = threading.Lock()
-    running = most = 0
+    running = most = named = 0
 
     @capability("work.do")
     async def do(self, n: int, seconds: float = 0.0) -> int:
@@ -61,6 +61,8 @@ class Worker(Agent):
 
     @capability("work.name")
     def name(self, task: Task) -> str:
+        with Worker.lock:
+            Worker.named += 1
         return task.agent
 
 
@@ -393,6 +395,20 @@ def test_one_that_is_used_is_not_told(bus: Runtime, how: str) -> None:
         else:
             with pytest.raises(UsageError):
                 bus.map("item.double", [{}], window=0)
+
+
+def test_a_broadcast_to_more_holders_than_most_delegates_nothing(bus: Runtime):
+    before = Worker.named
+    with pytest.raises(UsageError, match=r"More than 2 agents hold work\.name, .* Nothing was delegated\."):
+        bus.broadcast("work.name", most=2)
+    for wrong in (0, -1, 1.5, "all", True):
+        with pytest.raises(UsageError, match="most is a whole number above 0"):
+            bus.broadcast("work.name", most=wrong)  # type: ignore[arg-type]
+
+    assert [handle.result(PATIENCE).status for handle in bus.broadcast("work.name", most=3).values()] == [
+        Status.COMPLETED
+    ] * 3
+    assert Worker.named == before + 3
 
 
 def test_a_broadcast_goes_to_all_holders_and_is_told_so_where_one_is_named(bus: Runtime):
