@@ -9,7 +9,8 @@ __all__ = ["PUBLIC"]
 _NAMES: Final = {
     "ether": """
         AccessDenied AddressInUse Advert Agent AgentBus AgentCrash AgentRef AgentSpec AgentStatus Artifact
-        ArtifactMismatch ArtifactUnavailable AsyncAgent AuthenticationFailed Backoff BrokerUnavailable Budget BudgetAccount
+        ArtifactMismatch ArtifactTooLarge ArtifactUnavailable AsyncAgent AuthenticationFailed Backoff BrokerUnavailable Budget
+        BudgetAccount
         BudgetExceeded Cancelled Capability ChildSpec Closed Cluster ClusterSpec Completions ComposableAgent Criticality
         Delayed Delegation DiscoveryUnavailable DuplicateAgent ErrorInfo EtherError Event Failed Forbidden Handle
         IncompatibleVersion InsecureEndpoint InvalidEndpoint InvalidEnvelope InvalidKey InvalidManifest

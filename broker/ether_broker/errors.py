@@ -38,6 +38,7 @@ EtherError
 ├── LeaseLost                  the lease is not yours, or not yours any more
 ├── LeaseDeadlock              the lease would be waited for in a circle
 ├── ArtifactMismatch           a file is not what the response sealed
+├── ArtifactTooLarge           an artifact has more bytes than are to be read
 ├── BudgetExceeded             a limit of the delegation's budget is used up
 ├── NotPermitted               the delegation's permissions do not have it
 ├── Forbidden                  who you are does not allow it: a key or an access list has to change first
@@ -70,6 +71,7 @@ __all__ = [
     "AddressInUse",
     "AgentCrash",
     "ArtifactMismatch",
+    "ArtifactTooLarge",
     "ArtifactUnavailable",
     "AuthenticationFailed",
     "BrokerUnavailable",
@@ -334,6 +336,10 @@ class ArtifactMismatch(EtherError):
         self.expected = expected
         self.found = found
         self.found_size = found_size
+
+
+class ArtifactTooLarge(EtherError):
+    """An artifact has more bytes than are to be read (`max_bytes`)."""
 
 
 class BudgetExceeded(EtherError):

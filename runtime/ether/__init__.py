@@ -45,6 +45,7 @@ from ether_broker.errors import (
     AddressInUse,
     AgentCrash,
     ArtifactMismatch,
+    ArtifactTooLarge,
     ArtifactUnavailable,
     AuthenticationFailed,
     BrokerUnavailable,
@@ -114,7 +115,8 @@ __all__ = [  # noqa: RUF022  grouped by subject
     # Observers
     "Observation", "Observer",
     # Errors
-    "AccessDenied", "AddressInUse", "AgentCrash", "ArtifactMismatch", "ArtifactUnavailable", "AuthenticationFailed",
+    "AccessDenied", "AddressInUse", "AgentCrash", "ArtifactMismatch", "ArtifactTooLarge", "ArtifactUnavailable",
+    "AuthenticationFailed",
     "BrokerUnavailable", "BudgetExceeded", "Cancelled", "Closed", "DiscoveryUnavailable", "DuplicateAgent", "EtherError",
     "Failed", "Forbidden", "IncompatibleVersion", "InsecureEndpoint", "InvalidEndpoint", "InvalidEnvelope", "InvalidKey",
     "InvalidManifest", "InvalidSpec", "InvalidState", "LeaseDeadlock", "LeaseHeld", "LeaseLost", "MailboxFull", "MissingExtra",

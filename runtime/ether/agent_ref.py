@@ -89,7 +89,11 @@ class AgentRef:
             raise UsageError(msg)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop it: what runs has `timeout` seconds, what was not started goes to other holders or is refused."""
+        """Stop it: what runs has `timeout` seconds, what was not started goes to other holders or is refused.
+
+        Raises:
+            UsageError: as `Runtime.stop`.
+        """
         self._runtime.stop(self.name, timeout=timeout)
 
     def __repr__(self) -> str:

@@ -14,7 +14,15 @@ from ether.agent_ref import AgentRef, check_agent_name
 from ether.bus_address import absence, bus_address
 from ether.dead_letter import DeadLetterView
 from ether.node.monitor import Monitor
-from ether.runtime_arguments import check_given, check_seconds, check_start, credentials_of, keyring_of, node_name
+from ether.runtime_arguments import (
+    check_given,
+    check_may_block,
+    check_seconds,
+    check_start,
+    credentials_of,
+    keyring_of,
+    node_name,
+)
 from ether_actors.agent.agent import Agent, default_name, free_names
 from ether_actors.agent.publishing import publish_params
 from ether_actors.agent.scale import Scale
@@ -438,6 +446,7 @@ class Runtime:
                 names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
                 cells = node.agent_host.start_agents(names, make, cls)
                 warn_of_own_states(cells, base)
+                node.agent_host.warn_of_redefined(cells[0])
             else:
                 if cls is not None:
                     check_scalable(cls)
@@ -472,9 +481,11 @@ class Runtime:
 
         Raises:
             UnknownAgent: it is not on this node.
-            UsageError: it is no name.
+            UsageError: it is no name; or this thread runs an event loop, which would stand still, and `timeout` is not 0.
         """
         check_agent_name("stop", name)
+        if timeout != 0:
+            check_may_block("bus.stop", f"bus.stop, {name!r}")
         self.node.supervision.stop_agent(name, timeout)
 
     def stop_many(self, name: str, timeout: float = 5.0) -> None:
@@ -488,9 +499,11 @@ class Runtime:
 
         Raises:
             UnknownAgent: no agent of that name scales on this node.
-            UsageError: it is no name.
+            UsageError: as `stop`.
         """
         check_agent_name("stop_many", name)
+        if timeout != 0:
+            check_may_block("bus.stop_many", f"bus.stop_many, {name!r}")
         self.node.scaling.stop(name, timeout)
 
     # -- work ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ether_actors.agent.agent import Agent
 from ether_actors.agent.composable_adapter import is_agent
 from ether_actors.number_check import check_number
+from ether_broker.asyncio_checks import runs_event_loop
 from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.errors import UsageError
 from ether_broker.mailbox.mailbox_limits import Limits
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from ether_broker.security.credentials import Credentials, KeysLike, ServerKey
     from ether_broker.security.keyring import Keyring
 
-__all__ = ["check_given", "check_seconds", "check_start", "credentials_of", "keyring_of", "node_name"]
+__all__ = [
+    "check_given",
+    "check_may_block",
+    "check_seconds",
+    "check_start",
+    "credentials_of",
+    "keyring_of",
+    "node_name",
+]
 
 logger: logging.Logger = logging.getLogger("ether.runtime")
 
@@ -46,6 +55,22 @@ def check_given(**given: object) -> None:
         if value is not None and not isinstance(value, kinds):
             raise UsageError(f"{name}={value!r:.40}: {what}, or None.")
         check_said(name, value)
+
+
+def check_may_block(call: str, in_thread: str) -> None:
+    """Check that what waits for running work is not called in a thread that runs an event loop.
+
+    Args:
+        call: what was called.
+        in_thread: it and its arguments, as `asyncio.to_thread` takes them.
+
+    Raises:
+        UsageError: it is; the message has what to write.
+    """
+    if runs_event_loop():
+        raise UsageError(
+            f"{call} waits for running work and would block the event loop: await asyncio.to_thread({in_thread})."
+        )
 
 
 def check_said(what: str, value: object) -> None:

@@ -23,6 +23,7 @@ from ether import (
     Agent,
     Artifact,
     ArtifactMismatch,
+    ArtifactTooLarge,
     ArtifactUnavailable,
     Closed,
     Cluster,
@@ -292,7 +293,7 @@ def test_more_than_may_be_fetched_is_refused_before_anything_comes(
     artifact = make(bus, tmp_path)
     monkeypatch.setattr(ArtifactFetcher, "fetch", lambda *_: pytest.fail("it is too large"))
 
-    with pytest.raises(ArtifactUnavailable, match="max_bytes=100 is the most"):
+    with pytest.raises(ArtifactTooLarge, match="max_bytes=100 is the most"):
         artifact.open(max_bytes=100)
 
 
@@ -572,7 +573,7 @@ def test_a_file_whose_size_was_not_sealed_is_read_as_far_as_may_be_fetched(tmp_p
     artifact = Artifact.of(file).model_copy(update={"size": None})
 
     assert artifact.read() == artifact.read(max_bytes=len(CONTENT)) == CONTENT
-    with pytest.raises(ArtifactUnavailable, match="has more than max_bytes=100, the most that is read"):
+    with pytest.raises(ArtifactTooLarge, match="has more than max_bytes=100, the most that is read"):
         artifact.read(max_bytes=100)
     if Path("/proc/version").exists():  # its size is said to be 0
         with pytest.raises(ArtifactMismatch) as caught:
@@ -593,7 +594,7 @@ def test_a_file_of_this_machine_is_bounded_too_and_so_are_the_bounds(
     file.write_bytes(b"1234")
     artifact = Artifact.of(file)
 
-    with pytest.raises(ArtifactUnavailable, match="report has more than max_bytes=3, the most that is read"):
+    with pytest.raises(ArtifactTooLarge, match="report has more than max_bytes=3, the most that is read"):
         take(artifact, max_bytes=3)
     for wrong in (-1, True, 3.0, "3"):
         with pytest.raises(UsageError, match=re.escape(f"max_bytes={wrong!r}: a whole number of bytes, 0 or more.")):
@@ -605,7 +606,7 @@ def test_a_file_of_this_machine_is_bounded_too_and_so_are_the_bounds(
 
     assert artifact.read(max_bytes=4) == artifact.read() == b"1234"
     of_no_size = artifact.model_copy(update={"size": None})
-    with pytest.raises(ArtifactUnavailable, match="report has more than 3 bytes, and nobody said how many were sealed"):
+    with pytest.raises(ArtifactTooLarge, match="report has more than 3 bytes, and nobody said how many were sealed"):
         take(of_no_size)
     assert of_no_size.read(max_bytes=4) == b"1234"
     assert artifact.verify() is artifact
@@ -984,7 +985,7 @@ def test_without_a_bound_four_gigabytes_are_read_at_most(take: Callable[..., Any
     file = tmp_path / "report"
     with file.open("wb") as large:
         large.truncate((4 << 30) + 1)  # a hole: it takes no room
-    with pytest.raises(ArtifactUnavailable, match="has more than 4,294,967,296 bytes, and nobody said how many"):
+    with pytest.raises(ArtifactTooLarge, match="has more than 4,294,967,296 bytes, and nobody said how many"):
         take(Artifact(path=str(file), sha256="0" * 64))
 
 

@@ -15,7 +15,19 @@ from typing import Any
 
 import pytest
 
-from ether import Agent, Runtime, Status, Task, UsageError, WaitTimeout, as_completed, capability
+from ether import (
+    Agent,
+    Cluster,
+    ClusterSpec,
+    NodeSpec,
+    Runtime,
+    Status,
+    Task,
+    UsageError,
+    WaitTimeout,
+    as_completed,
+    capability,
+)
 from ether.testing import Stalled, TestRuntime
 from tests.support import wait_until
 
@@ -173,6 +185,25 @@ class Asking(Agent):
     @capability("asking.agents")
     async def agents(self) -> int:
         return len(self.bus.agents())
+
+
+def test_what_waits_for_running_work_is_refused_in_a_loop_and_says_what_to_do() -> None:
+    async def main(bus: Runtime, ref: Any) -> None:
+        for stop in (lambda: bus.stop("worker"), lambda: bus.stop("worker", timeout=1.0), ref.stop):
+            with pytest.raises(UsageError, match=r"await asyncio\.to_thread\(bus\.stop, 'worker'\)"):
+                stop()
+        with pytest.raises(UsageError, match=r"await asyncio\.to_thread\(bus\.stop_many, 'worker'\)"):
+            bus.stop_many("worker")
+        spec = ClusterSpec(nodes=[NodeSpec("n")])
+        with pytest.raises(UsageError, match=r"await asyncio\.to_thread\(cluster\.reload, spec\)"):
+            Cluster(spec).reload(spec)
+        assert (await ref.delegate("work.echo", {"n": 1})).ok, "it was not stopped"
+        bus.stop("worker", timeout=0)
+        bus.start(Worker)
+        await asyncio.to_thread(bus.stop, "worker")
+
+    with Runtime() as bus:
+        asyncio.run(main(bus, bus.start(Worker)))
 
 
 @REAL

@@ -719,3 +719,46 @@ def test_a_setting_of_an_agent_that_cannot_be_is_refused(
         bus.start(type("Odd", (Writer,), {setting: value}))
 
     assert bus.agents() == []
+
+
+class Answering(Agent):
+    result = 0
+
+    @capability("cell.answer")
+    def answer(self) -> int:
+        return self.result
+
+
+def test_a_class_that_was_defined_again_is_told_as_a_warning_while_one_of_before_runs(
+    bus: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("ether"), "propagate", False)
+    names = globals()
+
+    def define(answer: int) -> None:
+        """Run the cell of a notebook."""
+        names["Cell"] = type("Cell", (Answering,), {"__module__": __name__, "result": answer})
+
+    try:
+        define(1)
+        bus.start_many(names["Cell"], 2)
+        bus.start(names["Cell"])
+        define(2)
+        with pytest.warns(RuntimeWarning) as told:
+            again = bus.start(names["Cell"])
+        expected = (
+            f"{again.name} is of a class Cell that was defined again, and cell, of the one before, goes on beside it: "
+        )
+        assert [str(one.message) for one in told] == [f"{expected}stop that first, as by bus.stop('cell', timeout=0)."]
+        bus.start(names["Cell"])
+        for name in ("cell", "cell-2", "cell-3"):
+            bus.stop(name)
+        define(3)
+        bus.stop("cell-4")
+        bus.stop("cell-5")
+        bus.start(names["Cell"])
+        local = [type("Cell", (Answering,), {"__module__": __name__, "result": n}) for n in range(2)]
+        for cls in local:  # not what its module has by that name
+            bus.start(cls)
+    finally:
+        names.pop("Cell", None)

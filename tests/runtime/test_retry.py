@@ -33,6 +33,7 @@ from ether import (
 from ether.testing import TestRuntime
 from ether_broker.envelope.ids import PROCESS, is_rising, to_bytes
 from ether_broker.errors import (
+    ArtifactTooLarge,
     ArtifactUnavailable,
     BrokerUnavailable,
     EtherError,
@@ -372,6 +373,7 @@ class Throttled(EtherError):
     [
         (LeaseHeld("a holds it"), "lease_held", 2),
         (ArtifactUnavailable("its node is gone"), "artifact_unavailable", 2),
+        (ArtifactTooLarge("it has more than max_bytes"), "artifact_too_large", 1),
         (Throttled("slow down"), "throttled", 2),
         (WaitTimeout("a sub-delegation goes on"), "wait_timeout", 1),
         (BrokerUnavailable("perhaps it was sent"), "broker_unavailable", 1),

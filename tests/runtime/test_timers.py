@@ -172,6 +172,63 @@ def test_while_one_runs_no_other_begins(bus: TestRuntime) -> None:
     assert Slow.begun == 3
 
 
+class Reporter(Agent):
+    """Its report waits behind its other work, in which it crashes."""
+
+    reports: list[float]
+    max_concurrency = 1
+
+    @every(60.0, at_start=True)
+    @capability("reporter.report")
+    def report(self, task: Task) -> None:
+        Reporter.reports.append(task.started)
+
+    @capability("reporter.work")
+    async def work(self, crash: bool = False) -> None:
+        import asyncio
+
+        await asyncio.sleep(1.0)
+        if crash:
+            raise AgentCrash("now")
+
+
+def test_a_run_that_waited_while_its_agent_was_restarted_is_the_one_that_is_open(bus: TestRuntime) -> None:
+    Reporter.reports = []
+    bus.start(Reporter)
+    bus.advance(1.0)
+    assert len(Reporter.reports) == 1, "at its start"
+
+    for crash in (True, True, True, *[False] * 20):
+        bus.delegate("reporter.work", {"crash": crash}, timeout=120.0)
+    bus.advance(58.0)
+    assert len(Reporter.reports) == 2, "of the first restart, which waited; those of the others are left out"
+    bus.advance(60.0)
+    assert len(Reporter.reports) == 3
+
+
+def test_a_run_that_crashed_is_ended_when_its_agent_begins_anew(bus: TestRuntime) -> None:
+    starts: list[int] = []
+
+    class Crashing(Agent):
+        @every(3600.0, at_start=True)
+        @capability("crashing.tick")
+        def tick(self) -> None:
+            starts.append(1)
+            if len(starts) < 3:
+                raise AgentCrash("now")
+
+    bus.start(Crashing)
+    bus.advance(60.0)
+    assert len(starts) == 3
+
+
+def test_what_is_kept_of_runs_ends_with_them(bus: TestRuntime) -> None:
+    bus.start_many(Ticker, 3)
+    bus.advance(25.0)
+    assert len(Ticker.ticks) == 6
+    assert bus.node._agent_schedules._open == {}
+
+
 def test_one_that_takes_too_long_ends_by_its_timeout_and_the_next_runs(bus: TestRuntime) -> None:
     ended: list[tuple[int, str]] = []
 

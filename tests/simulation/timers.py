@@ -71,9 +71,16 @@ class _Timer:
     turn: int = 0
     """The interval in which it ran last, from its beginning; of a cron expression since 1970."""
     changed: float = 0.0
-    """When it began, or ran, or a run of it ended, by the timeline."""
-    handle: Handle | None = None
-    """Of its last run."""
+    """When it began, by the timeline."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """The last run of a capability of the agents of one name, in one life of their node."""
+
+    handle: Handle
+    changed: float
+    """When it began or ended, by the timeline."""
 
 
 class Timers:
@@ -82,6 +89,7 @@ class Timers:
     def __init__(self, world: World) -> None:
         self._world = world
         self._timers: dict[tuple[Agent, str], _Timer] = {}
+        self._runs: dict[tuple[Life, str, str], _Run] = {}
         self._later: dict[int, tuple[Agent, float]] = {}
         """{number of a plan: (the agent that has it made later, when at the earliest by its clock)}."""
         self.is_over = False
@@ -168,7 +176,8 @@ class Timers:
         cell = life.node.agent_host.cell(name)
         if cell.agent is not agent or agent.actor_stopped.is_set() or cell.state is not CellState.RUNNING:
             self._fail(f"{where} runs, and the agent has ended")
-        if timer.handle is not None and not timer.handle.done:
+        last = self._runs.get((life, name, capability))
+        if last is not None and not last.handle.done:
             self._fail(f"{where} runs, and its last run has not ended")
         if capability == CRON:
             turn = int(clock.wall() // _SECONDS[CRON])
@@ -176,13 +185,14 @@ class Timers:
             turn = int((clock.monotonic() - timer.began + _ROUNDING) // _SECONDS[capability])
         if turn <= timer.turn:
             self._fail(f"{where} runs a second time in the {turn}th interval")
-        timer.turn, timer.handle, timer.changed = turn, handle, world.timeline.now
+        timer.turn = turn
+        run = self._runs[life, name, capability] = _Run(handle, world.timeline.now)
         plan = world.tick(name, capability, life)
         world.asked(plan, handle)
 
         def hear(update: object) -> None:
             if update is None:
-                timer.changed = world.timeline.now
+                run.changed = world.timeline.now
 
         handle.listen(hear)
 
@@ -196,8 +206,10 @@ class Timers:
         for (agent, name), timer in self._timers.items():
             if not _is_at_work(timer.life, agent) or (name == CRON and is_set):
                 continue
-            since = world.timeline.now - max(timer.changed, timer.life.thawed)
-            is_open = timer.handle is not None and not timer.handle.done
+            run = self._runs.get((timer.life, agent.agent_name, name))
+            changed = timer.changed if run is None else max(timer.changed, run.changed)
+            since = world.timeline.now - max(changed, timer.life.thawed)
+            is_open = run is not None and not run.handle.done
             if not is_open and since > _SECONDS[name] + _LOOK:
                 self._fail(f"{name} of {agent.agent_name} has not run for {since:.3f} s")
         for number, (agent, due) in self._later.items():

@@ -20,9 +20,9 @@ __all__ = ["Retry", "check_retry"]
 _MOST: Final = 100
 _CODES: Final = frozenset((
     "access_denied", "agent_crash", "agent_down", "agent_draining", "agent_gone", "agent_restarted", "artifact_mismatch",
-    "artifact_unavailable", "broker_full", "broker_lost", "broker_unreachable", "budget_exceeded", "call_cycle",
-    "cancelled", "closed", "deadline", "delegator_gone", "duplicate_request", "event_too_large", "exception", "expired",
-    "failed", "forged_sender", "handed_back", "id_ahead", "invalid_envelope", "invalid_state", "journal_corrupt",
+    "artifact_too_large", "artifact_unavailable", "broker_full", "broker_lost", "broker_unreachable", "budget_exceeded",
+    "call_cycle", "cancelled", "closed", "deadline", "delegator_gone", "duplicate_request", "event_too_large", "exception",
+    "expired", "failed", "forged_sender", "handed_back", "id_ahead", "invalid_envelope", "invalid_state", "journal_corrupt",
     "journal_unavailable", "lease_deadlock", "lease_held", "lease_lost", "link_full", "mailbox_full", "misfit", "no_holder",
     "no_parent", "node_full", "node_lost", "not_declared", "not_in_interface", "not_permitted", "not_your_parent",
     "outcome_removed", "parent_ended", "payload_too_large", "rejected", "state_full", "state_stale", "timed_out",

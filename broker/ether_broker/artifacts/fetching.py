@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable
+from ether_broker.errors import ArtifactMismatch, ArtifactTooLarge, ArtifactUnavailable
 from ether_broker.text import printable
 
 __all__ = ["ABSENCE", "FETCHERS", "FetchEnded", "Fetcher", "NodeAbsent", "Sealed", "fetch"]
@@ -91,7 +91,7 @@ def fetch(
         raise here
     if artifact.size is None or artifact.size > max_bytes:
         size = "no size" if artifact.size is None else f"{artifact.size:,} bytes"
-        raise ArtifactUnavailable(
+        raise ArtifactTooLarge(
             f"{printable(artifact.path)} has {size}, and max_bytes={max_bytes:,} is the most that is fetched."
         )
     for fetcher in list(FETCHERS):

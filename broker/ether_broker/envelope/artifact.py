@@ -21,7 +21,7 @@ from ether_broker.artifacts.fetching import fetch
 from ether_broker.artifacts.sealing import ReadFailed, digest_of, open_regular, seal
 from ether_broker.asyncio_checks import runs_event_loop
 from ether_broker.envelope.model import AgentName, Model
-from ether_broker.errors import ArtifactMismatch, ArtifactUnavailable, UsageError
+from ether_broker.errors import ArtifactMismatch, ArtifactTooLarge, ArtifactUnavailable, UsageError
 from ether_broker.number import is_number
 from ether_broker.text import printable
 
@@ -132,7 +132,8 @@ class Artifact(Model):
         Raises:
             ArtifactMismatch: it was changed, is not there or was never sealed, and nobody offers it to other machines; or the
                 node that does so sent other bytes than those that were sealed.
-            ArtifactUnavailable: it has more than `max_bytes`; or it is not here, and could not be fetched: nothing came for
+            ArtifactTooLarge: it has more than `max_bytes`.
+            ArtifactUnavailable: it is not here, and could not be fetched: nothing came for
                 `idle_timeout` seconds, its node was not on the bus for 10, or there is no room here.
             Closed: the runtime that fetched it was closed meanwhile.
             UsageError: this thread runs an event loop, or a callback of a handle; or `max_bytes` or `idle_timeout` is none.
@@ -275,12 +276,10 @@ class Artifact(Model):
         if self.size is not None and found != self.size:
             raise self._mismatch(None, found)
         if max_bytes is not None and found > max_bytes:
-            raise ArtifactUnavailable(
-                f"{self.shown_path} has more than max_bytes={max_bytes:,}, the most that is read."
-            )
+            raise ArtifactTooLarge(f"{self.shown_path} has more than max_bytes={max_bytes:,}, the most that is read.")
         most = MOST_FETCHED if max_bytes is None else max_bytes
         if self.size is None and found > most:
-            raise ArtifactUnavailable(
+            raise ArtifactTooLarge(
                 f"{self.shown_path} has more than {most:,} bytes, and nobody said how many were sealed: give max_bytes."
             )
         try:

@@ -2,8 +2,8 @@
 
 Users import from `ether` or from here.
 
-May import: `cluster.file`, `cluster.reloading`, `errors`, `node`, `node.agents`, `process`, `runtime`, `text_io`, `version`,
-the layers below.
+May import: `cluster.file`, `cluster.reloading`, `errors`, `node`, `node.agents`, `process`, `runtime`,
+`runtime_arguments`, `text_io`, `version`, the layers below.
 Used by: `ether`, `cli.bus`, `cli.common`, `cluster.file`, `cluster.reloading`, `lab.bench.roles`, `lab.soak`, `lab.torture`,
 `review`.
 """

@@ -35,6 +35,7 @@ from ether.process.output_reader import to_stderr
 from ether.process.parent_link import is_starting
 from ether.process.process_supervisor import ProcessSpec, ProcessStatistics, ProcessSupervisor
 from ether.process.signals import Stopping
+from ether.runtime_arguments import check_may_block
 from ether_broker.discovery.own_clusters import ClusterAddress
 from ether_broker.errors import Closed, UsageError, WaitTimeout
 from ether_broker.journal.location import UNNAMED, default_journal, is_by_origin, link_last_started
@@ -267,6 +268,7 @@ class Cluster:
             What became of each node and agent.
 
         Raises:
+            UsageError: it is no specification, or this thread runs an event loop, which would stand still.
             InvalidSpec: something else has changed, which belongs to the broker or to the cluster as a whole; nothing was done.
             Unserialisable: an argument of an agent or observer cannot travel to its node's process; nothing was done.
             WaitTimeout: there are keys or an access list, and the broker did not take them over in time; nothing was done, but
@@ -275,6 +277,7 @@ class Cluster:
         """
         if not isinstance(spec, ClusterSpec):
             raise UsageError(f"A reload takes a ClusterSpec, and this is {spec!r:.80}.")
+        check_may_block("cluster.reload", "cluster.reload, spec")
         with self._reloading:
             return self._reload(self._opened(), spec)
 

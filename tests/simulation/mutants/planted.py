@@ -47,6 +47,7 @@ from ether_actors.task.task import Task
 from ether_broker.envelope.manifest.manifest import Manifest
 from ether_broker.envelope.priority import HIGH, LOW, NORMAL
 from ether_broker.envelope.status import Status
+from ether_broker.errors import Closed
 from ether_broker.mailbox.mailbox import Mailbox, Offer
 from ether_broker.mailbox.priority_queue import PriorityQueue
 from ether_broker.transport.sessions.session_table import SessionTable
@@ -356,12 +357,23 @@ def _after_the_task(_open_services: Any) -> Any:
     return lambda self, what: self._services
 
 
-def _overlapping(look: Any) -> Any:
+def _overlapping(run: Any) -> Any:
     """A timer does not look whether its last run has ended."""
 
-    def mutated(self: Any) -> None:
-        self._handle = None
-        look(self)
+    def mutated(self: AgentSchedules, *args: Any) -> None:
+        self._open.clear()
+        run(self, *args)
+
+    return mutated
+
+
+def _forgetful(start: Any) -> Any:
+    """An agent does not know of the runs that one of its name has left."""
+
+    def mutated(self: AgentSchedules, cell: Any) -> None:
+        for key in [key for key in self._open if key[0] == cell.name]:
+            del self._open[key]
+        start(self, cell)
 
     return mutated
 
@@ -408,12 +420,18 @@ def _never_again(start: Any) -> Any:
     return mutated
 
 
-def _ended_by_failure(look: Any) -> Any:
+def _ended_by_failure(run: Any) -> Any:
     """A timer ends with a run that does not end well."""
 
-    def mutated(self: Any) -> None:
-        if self._handle is None or not self._handle.done or self._handle.outcome().ok:
-            look(self)
+    def mutated(self: AgentSchedules, cell: Any, capability: str, schedule: Any) -> None:
+        last = self._open.get((cell.name, capability))
+        failed = vars(self).setdefault("failed", set())
+        if (cell.name, capability) in failed:
+            raise Closed("It has failed.")
+        run(self, cell, capability, schedule)
+        begun = self._open.get((cell.name, capability))
+        if begun is not None and begun is not last:
+            begun.add_done_callback(lambda ended: ended.outcome().ok or failed.add((cell.name, capability)))
 
     return mutated
 
@@ -689,7 +707,8 @@ PLANTED: Final = (
         "retries after a cancellation", "retries", (RetriedDelegation, "cancel", _cancelled_and_again), 14, "retries"
     ),
     _mutant("retries of what timed out", "retries", (Retry, "_fits", _late_again), 13, "retries"),
-    _mutant("timers that overlap", "timers", (_Timer, "__call__", _overlapping), 1, "timers"),
+    _mutant("timers that overlap", "timers", (AgentSchedules, "run", _overlapping), 1, "timers"),
+    _mutant("timers that forget", "timers", (AgentSchedules, "start", _forgetful), 1, "timers"),
     _mutant("timers in a burst", "timers", (_Every, "due", _in_a_burst), 33, "timers"),
     _mutant(
         "times that come again",
@@ -734,7 +753,7 @@ PLANTED: Final = (
     _mutant("retries after the close", "retries", (RetriedDelegation, "close", _never), 19, "retries leave"),
     _mutant("retries that are kept", "retries", (RetriedDelegation, "_end", _kept), 0, "retries"),
     _mutant("retries after the task", "retries", (Task, "_open_services", _after_the_task), 213, "retries"),
-    _mutant("timers that end with a failure", "timers", (_Timer, "__call__", _ended_by_failure), 1, "timers"),
+    _mutant("timers that end with a failure", "timers", (AgentSchedules, "run", _ended_by_failure), 1, "timers"),
     _mutant("cron expressions of one time", "timers", (_Timer, "_set", _once_by_the_wall), 6, "timers"),
     _mutant("intervals that begin with a run", "timers", (_Every, "due", _at_once), 1, "timers"),
     _mutant("timers without their timeout", "timers", (Node, "_delegate_to_itself", _with_any_timeout), 1, "timers"),

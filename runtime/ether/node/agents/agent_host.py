@@ -6,6 +6,7 @@ broker ──► Node.received ──► take ──► Cell.post
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
@@ -100,6 +101,8 @@ class AgentHost:
         self._resources = resources
         self._session_state = session_state
         self._cells: dict[bytes, Cell] = {}
+        self._classes: dict[tuple[str, str], type] = {}
+        """{(module, qualified name): the class of agents that was started last under it}."""
         self._busy: dict[bytes, Cell] = {}
         """Those of the cells that may have work."""
         self._leaving: set[bytes] = set()
@@ -113,6 +116,26 @@ class AgentHost:
     def cells(self) -> list[Cell]:
         """The cells, in the order in which they came."""
         return list(self._cells.values())
+
+    def warn_of_redefined(self, started: Cell) -> None:
+        """Warn of an agent whose class was defined again, as by a cell of a notebook, beside one of the class before."""
+        cls = type(started.agent)
+        name = cls.__module__, cls.__qualname__
+        if getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is not cls:
+            return  # one within a function is made anew each time
+        before, self._classes[name] = self._classes.get(name, cls), cls
+        if before is cls:
+            return
+        for cell in self.cells:
+            other = type(cell.agent)
+            if other is not cls and (other.__module__, other.__qualname__) == name:
+                msg = (
+                    f"{started.name} is of a class {cls.__qualname__} that was defined again, and {cell.name}, of the one"
+                    f" before, goes on beside it: stop that first, as by bus.stop({cell.name!r}, timeout=0)."
+                )
+                logger.warning(msg)
+                warn_unread(logger, msg)
+                return
 
     @property
     def agent_names(self) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from weakref import ref
@@ -45,7 +46,10 @@ class AgentSchedules:
         self._resources = resources
         self._call_at = call_at
         self.delegate: Callable[[Cell, str, float | None], Handle | None] = delegate
-        self.unwatched = unwatched
+        self._unwatched = unwatched
+        self._open: dict[tuple[str, str], Handle] = {}
+        """{(agent, capability): the run that is open}, also one that an earlier agent of that name has left."""
+        self._lock = threading.Lock()
 
     def start(self, cell: Cell) -> None:
         """Begin the schedules of the agent that a cell has now; they end with it."""
@@ -53,6 +57,29 @@ class AgentSchedules:
         assert agent is not None
         for capability, schedule in type(agent).schedules():
             _Timer(self, cell, agent, capability, schedule).begin()
+
+    def run(self, cell: Cell, capability: str, schedule: Schedule) -> None:
+        """Have the agent of a cell delegate a capability to itself, unless a run of that is open.
+
+        Raises:
+            Closed: the agent has ended.
+        """
+        key = cell.name, capability
+        last = self._open.get(key)
+        if last is not None and not last.done:
+            return
+        handle = self.delegate(cell, capability, schedule.timeout)
+        if handle is None:
+            return
+        with self._lock:
+            self._open[key] = handle
+        handle.add_done_callback(lambda ended: self._end(key, ended))
+        self._unwatched.watch(handle, str(schedule), is_repeated=True)
+
+    def _end(self, key: tuple[str, str], ended: Handle) -> None:
+        with self._lock:
+            if self._open.get(key) is ended:
+                del self._open[key]
 
     def wait(self, timer: _Timer) -> None:
         """Look at a timer when it is due."""
@@ -68,7 +95,7 @@ class AgentSchedules:
 class _Timer:
     """A schedule of an agent, of which it keeps nothing; a call of `DueCalls`."""
 
-    __slots__ = ("_agent", "_capability", "_cell", "_handle", "_latest", "_schedules", "due", "schedule")
+    __slots__ = ("_agent", "_capability", "_cell", "_latest", "_schedules", "due", "schedule")
 
     def __init__(
         self, schedules: AgentSchedules, cell: Cell, agent: Agent, capability: str, schedule: Schedule
@@ -81,7 +108,6 @@ class _Timer:
         self.due: float = 0.0
         self._latest: float = 0.0
         """The latest time that its clock has shown."""
-        self._handle: Handle | None = None
 
     @property
     def cell(self) -> Cell | None:
@@ -104,7 +130,7 @@ class _Timer:
         self._schedules.wait(self)
 
     def __call__(self) -> None:
-        """Delegate if it is due, unless the last one still runs; end with the agent."""
+        """Run if it is due; end with the agent."""
         schedules, cell = self._schedules, self.cell
         if cell is None:
             return
@@ -117,12 +143,9 @@ class _Timer:
                 self._latest = max(self._latest, now)
                 schedules.wait(self)
             return
-        if self._handle is None or self._handle.done:
-            try:
-                self._handle = schedules.delegate(cell, self._capability, self.schedule.timeout)
-            except Closed as error:
-                logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
-                return
-            if self._handle is not None:
-                schedules.unwatched.watch(self._handle, str(self.schedule), is_repeated=True)
+        try:
+            schedules.run(cell, self._capability, self.schedule)
+        except Closed as error:
+            logger.info("%s: the timer of %s ends: %s", cell.name, self._capability, error)
+            return
         self._set(self.due)
