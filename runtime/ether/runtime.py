@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -446,13 +447,14 @@ class Runtime:
                 names = [base] if is_named else list(islice(free_names(base, node.agent_host.agent_names), count))
                 cells = node.agent_host.start_agents(names, make, cls)
                 warn_of_own_states(cells, base)
-                node.agent_host.warn_of_redefined(cells[0])
             else:
                 if cls is not None:
                     check_scalable(cls)
                 cells = node.scaling.add(ScaledAgent(
                     base, lambda: free_names(base, ()), scale, lambda names: node.agent_host.start_agents(names, make, cls)
                 ))  # fmt: skip
+            if cells:
+                node.agent_host.warn_of_redefined(cells[0])
         except NotStarted as failure:
             raise failure.error from None
         except DuplicateAgent as error:
@@ -481,11 +483,11 @@ class Runtime:
 
         Raises:
             UnknownAgent: it is not on this node.
-            UsageError: it is no name; or this thread runs an event loop, which would stand still, and `timeout` is not 0.
+            UsageError: it is no name; or `timeout` is not 0, and this thread runs an event loop, or a callback of a handle,
+                which would stand still.
         """
         check_agent_name("stop", name)
-        if timeout != 0:
-            check_may_block("bus.stop", f"bus.stop, {name!r}")
+        self._check_may_stop("bus.stop", name, timeout)
         self.node.supervision.stop_agent(name, timeout)
 
     def stop_many(self, name: str, timeout: float = 5.0) -> None:
@@ -502,9 +504,13 @@ class Runtime:
             UsageError: as `stop`.
         """
         check_agent_name("stop_many", name)
-        if timeout != 0:
-            check_may_block("bus.stop_many", f"bus.stop_many, {name!r}")
+        self._check_may_stop("bus.stop_many", name, timeout)
         self.node.scaling.stop(name, timeout)
+
+    def _check_may_stop(self, call: str, name: str, timeout: float) -> None:
+        if timeout != 0:
+            check_may_block(call, f"{call}, {name!r}")
+            self.node.outgoing.check_may_wait()
 
     # -- work ----------------------------------------------------------------------------------------------------
 
@@ -667,7 +673,7 @@ class Runtime:
         packed = Payload(pack(params, where="params", bounded=True))
         if not is_count(most):
             raise UsageError(f"broadcast(most={most!r:.40}): most is a whole number above 0.")
-        listed = islice(self._list("ether.capabilities", {"capability": capability}), most + 1)
+        listed = islice(self._list("ether.capabilities", {"capability": capability}), min(most, sys.maxsize - 1) + 1)
         holders = [str(item["agent"]) for item in listed]
         if len(holders) > most:
             text = f"More than {most:,} agents hold {capability}, and a broadcast delegates to all at once: most= allows more."

@@ -228,10 +228,23 @@ def test_a_question_to_the_bus_waits_neither_for_its_own_loop_nor_for_its_receiv
                     raised.append(str(error))
                 loop.call_soon_threadsafe(told.set)
 
+            def stop(_handle: Any) -> None:
+                try:
+                    bus.stop("worker")
+                except UsageError as error:
+                    raised.append(str(error))
+                loop.call_soon_threadsafe(told.set)
+
             bus.delegate("work.steps").add_done_callback(ask)
             await asyncio.wait_for(told.wait(), PATIENCE)
             if kind == "joined":  # where callbacks run in the thread that receives
                 assert "must not wait" in raised[0]
+                raised.clear()
+                told.clear()
+                bus.delegate("work.steps").add_done_callback(stop)
+                await asyncio.wait_for(told.wait(), PATIENCE)
+                assert "must not wait" in raised[0]
+                assert (await bus.delegate("work.echo", {"n": 1})).ok, "it was not stopped"
 
     asyncio.run(main())
 

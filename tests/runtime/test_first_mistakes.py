@@ -757,6 +757,10 @@ def test_a_class_that_was_defined_again_is_told_as_a_warning_while_one_of_before
         bus.stop("cell-4")
         bus.stop("cell-5")
         bus.start(names["Cell"])
+        define(4)
+        with pytest.warns(RuntimeWarning, match="cell, of the one before") as told:
+            bus.start_many(names["Cell"], scale=Scale(max=2), name="other")
+        assert len(told) == 1
         local = [type("Cell", (Answering,), {"__module__": __name__, "result": n}) for n in range(2)]
         for cls in local:  # not what its module has by that name
             bus.start(cls)

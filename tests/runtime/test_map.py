@@ -409,6 +409,7 @@ def test_a_broadcast_to_more_holders_than_most_delegates_nothing(bus: Runtime):
         Status.COMPLETED
     ] * 3
     assert Worker.named == before + 3
+    assert len(bus.broadcast("work.name", most=10**30, timeout=5.0)) == 3
 
 
 def test_a_broadcast_goes_to_all_holders_and_is_told_so_where_one_is_named(bus: Runtime):

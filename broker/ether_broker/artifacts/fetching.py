@@ -89,10 +89,11 @@ def fetch(
     """
     if artifact.source is None:
         raise here
-    if artifact.size is None or artifact.size > max_bytes:
-        size = "no size" if artifact.size is None else f"{artifact.size:,} bytes"
+    if artifact.size is None:
+        raise ArtifactUnavailable(f"{printable(artifact.path)} has no size, so it is not fetched.")
+    if artifact.size > max_bytes:
         raise ArtifactTooLarge(
-            f"{printable(artifact.path)} has {size}, and max_bytes={max_bytes:,} is the most that is fetched."
+            f"{printable(artifact.path)} has {artifact.size:,} bytes, and max_bytes={max_bytes:,} is the most that is fetched."
         )
     for fetcher in list(FETCHERS):
         fetcher.check_may_wait()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, Self
 
 from ether_actors.observers.metrics.quantile_sketch import QuantileSketch
+from ether_broker.envelope.delegation import LONGEST_TIMEOUT
 from ether_broker.envelope.response import Response
 from ether_broker.envelope.status import GOOD, Status
 
@@ -75,7 +75,7 @@ class Counters:
         if response is None:
             return
         self.retries += _own_retries(response)
-        if response.elapsed is not None and math.isfinite(response.elapsed):
+        if response.elapsed is not None and response.elapsed <= LONGEST_TIMEOUT:  # else its node makes it up
             self.durations += 1
             self.duration_sum += response.elapsed
             if status is Status.COMPLETED:

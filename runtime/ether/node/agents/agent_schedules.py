@@ -49,6 +49,8 @@ class AgentSchedules:
         self._unwatched = unwatched
         self._open: dict[tuple[str, str], Handle] = {}
         """{(agent, capability): the run that is open}, also one that an earlier agent of that name has left."""
+        self._beginning: set[tuple[str, str]] = set()
+        """(agent, capability) of runs that are being delegated."""
         self._lock = threading.Lock()
 
     def start(self, cell: Cell) -> None:
@@ -65,14 +67,21 @@ class AgentSchedules:
             Closed: the agent has ended.
         """
         key = cell.name, capability
-        last = self._open.get(key)
-        if last is not None and not last.done:
-            return
-        handle = self.delegate(cell, capability, schedule.timeout)
+        with self._lock:
+            last = self._open.get(key)
+            if key in self._beginning or (last is not None and not last.done):
+                return
+            self._beginning.add(key)
+        handle = None
+        try:
+            handle = self.delegate(cell, capability, schedule.timeout)
+        finally:
+            with self._lock:
+                self._beginning.discard(key)
+                if handle is not None:
+                    self._open[key] = handle
         if handle is None:
             return
-        with self._lock:
-            self._open[key] = handle
         handle.add_done_callback(lambda ended: self._end(key, ended))
         self._unwatched.watch(handle, str(schedule), is_repeated=True)
 
