@@ -3,6 +3,7 @@
     app.py          the commands, global options, and what an error becomes
     bus/            commands that run a bus or ask it for something
     journal/        commands that read a journal
+    governance/     commands that judge a journal
     setup/          commands about the installation
     tools/          review, bench, soak, torture
     top/            `ether top`
@@ -10,8 +11,8 @@
 
 typer and rich are imported here only, and rich only where something is drawn.
 
-May import: `cli.bus`, `cli.common`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`, `text_io`, `version`, the
-layers below.
+May import: `cli.bus`, `cli.common`, `cli.governance`, `cli.journal`, `cli.setup`, `cli.tools`, `cli.top`, `text_io`,
+`version`, the layers below.
 Used by: none.
 """
 

@@ -55,6 +55,7 @@ _COMMANDS: Final = {
     "states": "ether.cli.bus.states:group",
     "dead-letters": "ether.cli.bus.dead_letters:group",
     "log": "ether.cli.journal.log:group",
+    "gaps": "ether.cli.governance.gaps:group",
     "keys": "ether.cli.setup.keys:group",
 }
 """{command: its function, or its group of commands}; each is imported when it is run, completed or listed."""

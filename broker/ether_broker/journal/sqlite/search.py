@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ether_broker.envelope.ids import NO_ID
 from ether_broker.envelope.status import Status
@@ -16,7 +16,7 @@ from ether_broker.journal.sqlite.commit_reader import Rows
 from ether_broker.journal.sqlite.entry_index import describe_all
 from ether_broker.wire.frame import Kind
 
-__all__ = ["Search", "conditions"]
+__all__ = ["HeaderRow", "Search", "conditions"]
 
 _PAGE: Final = 1000
 """Numbers that one statement looks up, or ids: while a statement is open, the broker's write-ahead log cannot be emptied."""
@@ -31,8 +31,26 @@ CREATE TEMP TABLE behind (
 );
 """
 _TABLES: Final = ("main.entries", "behind")
+_ROWS: Final = 10_000
+"""Rows of one statement of `headers`."""
 _FORGET: Final = 65_536
 """Numbers that the index may have caught up on before they are forgotten here."""
+
+
+class HeaderRow(NamedTuple):
+    """The header of an envelope, as the index has it."""
+
+    number: int
+    wall: float
+    """Unix time."""
+    kind: int
+    """Of `wire.Kind`; 0 is none of them."""
+    status: int
+    """Of a RESPONSE, its number on the wire."""
+    request_id: bytes
+    source: str
+    target: str
+    capability: str
 
 
 def conditions(
@@ -91,6 +109,24 @@ class Search:
                 until = numbers[-1] if numbers else low
             else:
                 since = numbers[-1] + 1 if numbers else high
+
+    def headers(self, since: int) -> Iterator[HeaderRow]:
+        """The headers of all envelopes from a number on, in order."""
+        self._catch_up()
+        while True:
+            is_behind = since >= self._first
+            table, until = ("behind", self._next) if is_behind else ("main.entries", self._first)
+            rows = self._connection.execute(
+                f"SELECT {','.join(HeaderRow._fields)} FROM {table} WHERE number >= ? AND number < ? ORDER BY number LIMIT ?",  # noqa: S608  constants
+                (since, until, _ROWS),
+            ).fetchall()
+            yield from map(HeaderRow._make, rows)
+            if len(rows) == _ROWS:
+                since = rows[-1][0] + 1
+            elif is_behind:
+                return
+            else:
+                since = self._first
 
     def between(self, low: bytes, high: bytes, limit: int) -> list[bytes]:
         """Request ids from `low` to `high`, both included, in order; some `limit` of them if there are more."""
