@@ -41,7 +41,7 @@ class JournalReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._log = Path(f"{self.path}-wal")
         self._made_files = not self._log.exists()
         self._connection = connect_reader(self.path)
