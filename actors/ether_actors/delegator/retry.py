@@ -92,8 +92,8 @@ class Retry:
             or not all(isinstance(word, str) for word in self.on)
         ):
             raise InvalidSpec(
-                f"Retry: on is {self.on!r:.80}; give a set of words, statuses and codes, as in on={{'exception'}}: that is whatever"
-                " a handler raises. What has `retryable = True` is tried again without a word."
+                f"Retry: on is {self.on!r:.80}; give a set of words, statuses and codes, as in on={{'exception'}}: that is"
+                " whatever a handler raises. What has `retryable = True` is tried again without a word."
             )
         object.__setattr__(self, "on", frozenset(map(str, self.on)))
         for word in sorted(self.on):
