@@ -483,8 +483,8 @@ class Runtime:
 
         Raises:
             UnknownAgent: it is not on this node.
-            UsageError: it is no name; or `timeout` is not 0, and this thread runs an event loop, or a callback of a handle,
-                which would stand still.
+            UsageError: it is no name; this thread runs a callback of a handle, or an event loop of the node; or it runs another
+                event loop, and `timeout` is not 0. An `on_stop` is waited for with 0, too.
         """
         check_agent_name("stop", name)
         self._check_may_stop("bus.stop", name, timeout)
@@ -510,7 +510,7 @@ class Runtime:
     def _check_may_stop(self, call: str, name: str, timeout: float) -> None:
         if timeout != 0:
             check_may_block(call, f"{call}, {name!r}")
-            self.node.outgoing.check_may_wait()
+        self.node.outgoing.check_may_wait(in_own_loop=True)
 
     # -- work ----------------------------------------------------------------------------------------------------
 
