@@ -96,6 +96,8 @@ class Auditor:
         docs/security.md, "outcomes go by name"), and nothing that the others see is judged any more."""
         self._told: dict[bytes, float] = {}
         """Deadlines that nodes go by until they hear of the outcome, where a reboot has moved them to an earlier time."""
+        self._put_off: set[bytes] = set()
+        """Delegations whose deadline a reboot has moved to a later time: until a node hears of that, it may hold them for late."""
         self._specialists: dict[bytes, bytes] = {}
         self._children: dict[bytes, list[bytes]] = {}
         self._orphans: list[bytes] = []
@@ -181,8 +183,11 @@ class Auditor:
         for request_id, work in history.open.items():
             deadline = read_header(work.envelope).deadline
             moved = clock.truth(deadline) + lost if deadline else float("inf")
-            if moved < self._deadlines.get(request_id, moved):
-                self._told[request_id] = self._deadlines[request_id]
+            before = self._deadlines.get(request_id, moved)
+            if moved < before:
+                self._told[request_id] = before
+            elif moved > before and self._is_rebooted:
+                self._put_off.add(request_id)
             self._deadlines[request_id] = moved
 
     def broker_ended(self, broker: Broker) -> None:
@@ -460,7 +465,7 @@ class Auditor:
             return
         if plan.is_volatile and (header.flags & Flag.RESENT or request_id in self.moves.handed_back):
             return  # the broker that is gone may have given it to another; what is given again waits for the journal
-        if self._is_rebooted and request_id in self._past:
+        if self._is_rebooted and (request_id in self._past or request_id in self._put_off):
             return  # its node held it for late and began others; by the clock of the machine's new start it is not late
         if any(request_id in moved for moved in (self.reassigned, self.handed_back, self.refused, self.said_again)):
             return
