@@ -97,7 +97,7 @@ class Auditor:
         self._told: dict[bytes, float] = {}
         """Deadlines that nodes go by until they hear of the outcome, where a reboot has moved them to an earlier time."""
         self._put_off: set[bytes] = set()
-        """Delegations whose deadline a reboot has moved to a later time: until a node hears of that, it may hold them for late."""
+        """Delegations whose deadline a reboot has moved to a later time: until its node hears of that, one is late there."""
         self._specialists: dict[bytes, bytes] = {}
         self._children: dict[bytes, list[bytes]] = {}
         self._orphans: list[bytes] = []
