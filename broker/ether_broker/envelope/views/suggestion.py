@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from ether_broker.envelope.model import AgentName, CapabilityName, Model
 
-__all__ = ["THRESHOLD", "Justification", "SuggestionRecord"]
+__all__ = ["THRESHOLD", "Justification", "SuggestionRecord", "gap_score"]
 
 THRESHOLD: Final = 0.55
 """The lowest score that is worth a suggestion (§8.2); below it is gap spam (§16)."""
@@ -18,6 +18,13 @@ Ratio = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 """0 and more; over 1 when it is measured against a baseline. The score clamps each to 1."""
 _ROUNDING: Final = 0.01
 """By how much a score may differ from that of its ratios: the spec's own example, 0.61 for 0.618, cuts the third digit."""
+
+
+def gap_score(rejection_rate: float, latency_penalty_ratio: float, clarification_cycles_ratio: float) -> float:
+    """The score of three ratios, each clamped to 1 (spec 2 §8.2)."""
+    ratios = (rejection_rate, latency_penalty_ratio, clarification_cycles_ratio)
+    score = sum(weight * min(ratio, 1.0) for weight, ratio in zip((0.4, 0.3, 0.3), ratios, strict=True))
+    return round(score, 9)
 
 
 class Justification(Model):
@@ -48,9 +55,7 @@ class Justification(Model):
     @property
     def weighed(self) -> float:
         """The score that the ratios give; this one decides whether it is worth a suggestion."""
-        ratios = (self.rejection_rate, self.latency_penalty_ratio, self.clarification_cycles_ratio)
-        score = sum(weight * min(ratio, 1.0) for weight, ratio in zip((0.4, 0.3, 0.3), ratios, strict=True))
-        return round(score, 9)
+        return gap_score(self.rejection_rate, self.latency_penalty_ratio, self.clarification_cycles_ratio)
 
 
 class SuggestionRecord(Model):

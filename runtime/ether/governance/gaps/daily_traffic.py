@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from ether.governance.gaps.outcomes import Outcome
 from ether_broker.envelope.status import Status
 
-__all__ = ["Counts", "DailyTraffic", "Days", "bin_end", "bin_of"]
+__all__ = ["Counts", "DailyTraffic", "Days", "bin_end", "bin_of", "median_pace"]
 
 _BINS_A_DECADE: Final = 24
 """A bin is 10 % wider than the one before: a share of slow ones is exact at its ends, and three times a pace is 11.45 bins."""
@@ -125,18 +125,16 @@ class DailyTraffic:
 
         So a capability with very many delegations counts as any other. None where no time is known.
         """
-        medians = [
-            _median(counts.paces for day in days if since <= day < until for counts in days[day].values())
-            for days in self.capabilities.values()
-        ]
+        medians = [median_pace(days, since, until) for days in self.capabilities.values()]
         known = [one for one in medians if one is not None]
         return median(known) if known else None
 
 
-def _median(histograms: Iterable[Mapping[int, int]]) -> float | None:
+def median_pace(days: Days, since: int, until: int) -> float | None:
+    """The median pace of a capability between two days, the second exclusive; None where no time is known."""
     merged: dict[int, int] = {}
-    for histogram in histograms:
-        for number, count in histogram.items():
+    for counts in (counts for day in days if since <= day < until for counts in days[day].values()):
+        for number, count in counts.paces.items():
             merged[number] = merged.get(number, 0) + count
     left = math.ceil(sum(merged.values()) / 2)
     for number in sorted(merged):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ether.governance.gaps.daily_traffic import Counts, Days, bin_of
 
 __all__ = ["LEVEL", "RULES", "STREAK", "WINDOWS", "Cause", "DayCounts", "Rule", "WindowCounts"]
+
+_Key = TypeVar("_Key", int, str)
 
 WINDOWS: Final = (7, 30)
 """Days that are looked at together."""
@@ -141,11 +143,11 @@ def _affected(cause: Cause, counts: Counts, bound: int | None) -> tuple[int, int
             return counts.unserved, served + counts.unserved
 
 
-def _add(totals: dict[int, DayCounts] | dict[str, DayCounts], key: object, affected: int, asked: int) -> None:
-    before = totals.get(key, DayCounts(0, 0))  # type: ignore[call-overload]
-    totals[key] = DayCounts(before.affected + affected, before.asked + asked)  # type: ignore[index]
+def _add(totals: dict[_Key, DayCounts], key: _Key, affected: int, asked: int) -> None:
+    before = totals.get(key, DayCounts(0, 0))
+    totals[key] = DayCounts(before.affected + affected, before.asked + asked)
 
 
-def _without_loudest(totals: Mapping[int, DayCounts] | Mapping[str, DayCounts], affected: int, asked: int) -> DayCounts:
+def _without_loudest(totals: Mapping[_Key, DayCounts], affected: int, asked: int) -> DayCounts:
     loudest = max(totals.values(), default=DayCounts(0, 0))
     return DayCounts(affected - loudest.affected, asked - loudest.asked)
